@@ -13,11 +13,11 @@ import (
 // smallest first. 0 is the empty string, which is not stored. The zero value
 // is ready. One owner changes it; in between, any number may read.
 //
-// A string costs its length and five bytes in front, four for its position and
+// A string costs its length and one byte in front, four for its position and
 // about eleven to twenty-one for its slot. A look-up costs one hash and usually
-// two cache lines: the slot leads to the string, the number stands beside it.
+// three cache lines: the slot has the number, which leads to the position of the string.
 type Dict struct {
-	slots    slots // to positions
+	slots    slots // to numbers
 	text     text
 	position []uint32 // by number
 	numbers  Rows
@@ -35,12 +35,11 @@ func (d *Dict) ID(s string) uint32 {
 	}
 	d.slots.reserve()
 	id := uint32(d.numbers.Alloc())
-	position := d.text.put(s, id)
 	for len(d.position) <= int(id) {
 		d.position = append(d.position, 0)
 	}
-	d.position[id] = position
-	d.slots.insert(tag, position)
+	d.position[id] = d.text.put(s)
+	d.slots.insert(tag, id)
 	return id
 }
 
@@ -89,7 +88,7 @@ func (d *Dict) findFrom(i int, tag uint32, s string) (uint32, bool) {
 			return 0, false
 		}
 		if uint32(slot>>32) == tag {
-			if id, known := d.text.entry(uint32(slot)); known == s {
+			if id := uint32(slot); d.text.at(d.position[id]) == s {
 				return id, true
 			}
 		}
@@ -106,16 +105,15 @@ func (d *Dict) String(id uint32) string {
 	if invariants.Enabled && !d.numbers.Live(Row(id)) {
 		panic("invariants: string of a number that was removed")
 	}
-	_, s := d.text.entry(d.position[id])
-	return s
+	return d.text.at(d.position[id])
 }
 
 // Remove forgets the string of a number in use. The text is written anew once
 // more than half of it is of removed strings: amortized, O(length).
 func (d *Dict) Remove(id uint32) {
 	d.numbers.Free(Row(id)) // refuses 0 and numbers not in use
-	_, s := d.text.entry(d.position[id])
-	d.slots.remove(tagOf(xxhash.Sum64String(s)), d.position[id])
+	s := d.text.at(d.position[id])
+	d.slots.remove(tagOf(xxhash.Sum64String(s)), id)
 	d.text.stored -= sizeOf(s)
 	if d.text.bytes > 2*(d.text.stored+textChunkBytes) {
 		d.compact()
@@ -126,11 +124,8 @@ func (d *Dict) Remove(id uint32) {
 // rest.
 func (d *Dict) compact() {
 	var fresh text
-	d.slots.reset()
 	for r := d.numbers.Next(1); r != None; r = d.numbers.Next(r + 1) {
-		_, s := d.text.entry(d.position[r])
-		d.position[r] = fresh.put(s, uint32(r))
-		d.slots.insert(tagOf(xxhash.Sum64String(s)), d.position[r])
+		d.position[r] = fresh.put(d.text.at(d.position[r]))
 	}
 	d.text = fresh
 }
@@ -186,19 +181,18 @@ func (d *Dict) lookupBatch(dst []uint32, keys []string) {
 			j = d.slots.next(j)
 			slot = d.slots.table[j]
 		}
-		at[i], where[i] = uint32(j), uint32(slot)
+		at[i], dst[i] = uint32(j), uint32(slot)
 	}
-	for i := range keys {
-		dst[i] = 0
-		if where[i] != 0 {
-			dst[i] = d.text.number(where[i])
+	if len(d.position) > 0 { // number 0 has a position, where no string is
+		for i := range keys {
+			where[i] = d.position[dst[i]]
 		}
 	}
 	for i, k := range keys {
-		if where[i] == 0 {
+		if dst[i] == 0 {
 			continue
 		}
-		if _, known := d.text.entry(where[i]); known != k { // another string with the same tag
+		if d.text.at(where[i]) != k { // another string with the same tag
 			dst[i], _ = d.findFrom(d.slots.next(int(at[i])), tags[i], k)
 		}
 	}

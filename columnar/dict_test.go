@@ -135,13 +135,13 @@ func TestDictWithEqualTags(t *testing.T) {
 		d.slots.reserve()
 		id := uint32(d.numbers.Alloc())
 		d.position = append(d.position, make([]uint32, int(id)+1-len(d.position))...)
-		d.position[id] = d.text.put(s, id)
-		d.slots.insert(tag, d.position[id])
+		d.position[id] = d.text.put(s)
+		d.slots.insert(tag, id)
 		if got, ok := d.find(tag, s); !ok || got != uint32(i+1) {
 			t.Fatalf("find(%q) = %d, %v", s, got, ok)
 		}
 	}
-	d.slots.remove(tag, d.position[2])
+	d.slots.remove(tag, 2)
 	for s, want := range map[string]uint32{"one": 1, "two": 0, "three": 3, "four": 0} {
 		if got, _ := d.find(tag, s); got != want {
 			t.Errorf("after a removal find(%q) = %d, want %d", s, got, want)

@@ -108,10 +108,4 @@ func (s *slots) distance(from, to int) int {
 	return to - from + len(s.table)
 }
 
-// reset takes every entry out and keeps the table.
-func (s *slots) reset() {
-	clear(s.table)
-	s.count = 0
-}
-
 func (s *slots) bytes() int64 { return int64(cap(s.table)) * 8 }

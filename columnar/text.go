@@ -15,10 +15,9 @@ const (
 )
 
 // text stores strings one behind the other and addresses them by 32 bits: the
-// chunk above, the offset in the chunk below. In front of each stand its number
-// and its length:
+// chunk above, the offset in the chunk below. In front of each stands its length:
 //
-//	| number: 4 bytes | length: varint | the string |
+//	| length: varint | the string |
 //
 // A string is never split; one that is longer than a chunk has a chunk of its
 // own that takes the numbers of as many ordinary ones. Stored bytes do not
@@ -30,18 +29,10 @@ type text struct {
 	stored int64 // bytes of strings in use, with what stands in front of them
 }
 
-const numberBytes = 4
-
-// put stores s under a number and returns its position.
-func (t *text) put(s string, number uint32) uint32 {
-	var front [numberBytes + binary.MaxVarintLen64]byte
-	binary.LittleEndian.PutUint32(front[:], number)
-	head := numberBytes + binary.PutUvarint(front[numberBytes:], uint64(len(s)))
-	return t.write(front[:head], s)
-}
-
-// write stores s with what stands in front of it.
-func (t *text) write(front []byte, s string) uint32 {
+// put stores s and returns its position.
+func (t *text) put(s string) uint32 {
+	var length [binary.MaxVarintLen64]byte
+	front := length[:binary.PutUvarint(length[:], uint64(len(s)))]
 	need := len(front) + len(s)
 	last := len(t.chunks) - 1
 	if last < 0 || t.chunks[last] == nil || need > textChunkBytes-len(t.chunks[last]) {
@@ -80,19 +71,9 @@ func (t *text) open(need int) int {
 	return number
 }
 
-// entry returns the number and the string at a position that put returned.
-func (t *text) entry(position uint32) (uint32, string) {
+// at returns the string at a position that put returned.
+func (t *text) at(position uint32) string {
 	b := t.chunks[position>>textShift][position&(textChunkBytes-1):]
-	return binary.LittleEndian.Uint32(b), stringAt(b[numberBytes:])
-}
-
-// number returns the number at a position that put returned.
-func (t *text) number(position uint32) uint32 {
-	return binary.LittleEndian.Uint32(t.chunks[position>>textShift][position&(textChunkBytes-1):])
-}
-
-// stringAt returns the string that begins with its length.
-func stringAt(b []byte) string {
 	length, head := uint64(b[0]), 1
 	if length >= 0x80 {
 		length, head = binary.Uvarint(b)
@@ -102,7 +83,7 @@ func stringAt(b []byte) string {
 
 // sizeOf returns the bytes that put stores for s.
 func sizeOf(s string) int64 {
-	n := int64(numberBytes + 1 + len(s))
+	n := int64(1 + len(s))
 	for l := len(s); l >= 0x80; l >>= 7 {
 		n++
 	}

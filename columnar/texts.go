@@ -1,7 +1,5 @@
 package columnar
 
-import "encoding/binary"
-
 // Texts stores strings that are nearly all different and never searched for,
 // such as host names: no numbers, no hashes, nothing but the string and its
 // length, at a position that the owner keeps. The zero value is ready.
@@ -16,21 +14,20 @@ type Texts struct {
 // Put stores s and returns its position, which is never 0. It panics when the
 // strings pass TextBytesMax.
 func (t *Texts) Put(s string) uint32 {
-	var front [binary.MaxVarintLen64]byte
 	t.len++
-	return t.text.write(front[:binary.PutUvarint(front[:], uint64(len(s)))], s)
+	return t.text.put(s)
 }
 
 // At returns the string at a position. It is not a copy and stays good even
 // after the string's removal.
 func (t *Texts) At(position uint32) string {
-	return stringAt(t.text.chunks[position>>textShift][position&(textChunkBytes-1):])
+	return t.text.at(position)
 }
 
 // Remove forgets the string at a position that Put returned. Positions must not
 // be removed twice.
 func (t *Texts) Remove(position uint32) {
-	t.text.stored -= sizeOf(t.At(position)) - numberBytes
+	t.text.stored -= sizeOf(t.At(position))
 	t.len--
 }
 

@@ -140,7 +140,7 @@ func (b *Builder) describe() {
 				continue
 			}
 			s.bound.all[b.was[r]] = Bound{
-				Fingerprint: v.Fingerprint[r], Row: columnar.Row(r), Class: v.Class[r], Group: v.Group[r],
+				Fingerprint: v.Fingerprint(columnar.Row(r)), Row: columnar.Row(r), Class: v.Class[r], Group: v.Group[r],
 				Next: s.Keep[r] &^ rankMask, // for arrange
 			}
 			if state == model.Configured {

@@ -159,7 +159,7 @@ func (x *patcher) describe(c int) []incoming {
 		case model.Creating:
 			key |= 2 << stateBit
 		}
-		x.coming = append(x.coming, incoming{Bound{Fingerprint: v.Fingerprint[r], Row: r, Class: v.Class[r], Group: v.Group[r]}, key})
+		x.coming = append(x.coming, incoming{Bound{Fingerprint: v.Fingerprint(r), Row: r, Class: v.Class[r], Group: v.Group[r]}, key})
 	}
 	slices.SortFunc(x.coming, func(a, b incoming) int { return cmp.Compare(a.key, b.key) })
 	return x.coming

@@ -15,13 +15,12 @@ type columns struct {
 	host         []uint32 // hosts
 	labels       []uint32 // label sets, the zone among them
 	class        []uint32 // classes
-	priority     []int32
-	fingerprint  []uint64
+	stamp        []uint32 // stamps
 	idleSince    []int64
 }
 
 // columnBytes is what a row takes in all columns together.
-const columnBytes = 4*1 + 6*4 + 2*8
+const columnBytes = 4*1 + 6*4 + 8
 
 // grow makes at least n rows exist.
 func (c *columns) grow(n int) {
@@ -44,8 +43,7 @@ func (c *columns) growTo(n int) {
 	c.host = extend(c.host, n)
 	c.labels = extend(c.labels, n)
 	c.class = extend(c.class, n)
-	c.priority = extend(c.priority, n)
-	c.fingerprint = extend(c.fingerprint, n)
+	c.stamp = extend(c.stamp, n)
 	c.idleSince = extend(c.idleSince, n)
 }
 

@@ -10,7 +10,7 @@ import (
 // Memory is what a table holds, in bytes.
 type Memory struct {
 	Machines     int64 // columns, those of attribute keys included, and the id order
-	Dictionaries int64 // ids, names, label sets, shapes, classes
+	Dictionaries int64 // ids, names, label sets, stamps, shapes, classes
 	Index        int64 // sets of rows
 }
 
@@ -24,7 +24,7 @@ func (t *Table) Memory() Memory {
 	m := Memory{
 		Machines: int64(len(t.cols.state))*columnBytes + t.ids.bytes() + t.changes.bytes() + int64(cap(t.digests))*8 + int64(len(t.reservations))*2*int64(reserved),
 		Dictionaries: t.ids.dict.Bytes() + t.names.bytes() + t.hosts.bytes() + t.values.bytes() +
-			t.labels.bytes() + t.shapes.bytes() + t.classes.bytes(),
+			t.labels.bytes() + t.stamps.bytes() + t.shapes.bytes() + t.classes.bytes(),
 		Index: t.index.sets.Bytes(),
 	}
 	for i := range t.keys {

@@ -161,9 +161,10 @@ func (t *Table) Assigned(r columnar.Row) model.Assignment {
 		return model.Assignment{}
 	}
 	c := &t.cols
+	stamp := t.stamps.list[c.stamp[r]]
 	return model.Assignment{
-		Priority: c.priority[r], Interruption: c.interruption[r], Reclamation: c.reclamation[r],
-		Fingerprint: c.fingerprint[r], Group: t.names.text(c.group[r]),
+		Priority: stamp.Priority, Interruption: c.interruption[r], Reclamation: c.reclamation[r],
+		Fingerprint: stamp.Fingerprint, Group: t.names.text(c.group[r]),
 	}
 }
 

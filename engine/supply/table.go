@@ -33,6 +33,7 @@ type Table struct {
 	values   held // of attributes in use
 	shapes   shapes
 	labels   labelSets
+	stamps   stamps
 	keys     []keyColumn
 	keyIDs   map[string]int // by key: its place in keys
 	foldKeys int            // how many of these are of requirements of folds
@@ -56,7 +57,7 @@ type Table struct {
 // New returns an empty table.
 func New() *Table {
 	t := &Table{
-		ids: newIDs(), keyIDs: map[string]int{}, shapes: newShapes(),
+		ids: newIDs(), keyIDs: map[string]int{}, shapes: newShapes(), stamps: newStamps(),
 		classes: newClasses(), matchers: newMatchers(), index: newIndex(),
 		lastError: map[columnar.Row]string{}, reservations: map[columnar.Row]model.Reservation{},
 	}
@@ -232,7 +233,7 @@ func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64, known bool
 // has, count as its end.
 func (t *Table) setAssigned(r columnar.Row, a model.Assignment) {
 	c := &t.cols
-	c.priority[r], c.fingerprint[r] = a.Priority, a.Fingerprint
+	t.stamps.swap(&c.stamp[r], Stamp{a.Fingerprint, a.Priority})
 	c.interruption[r], c.reclamation[r] = min(a.Interruption, model.BucketPinned), min(a.Reclamation, model.BucketPinned)
 	t.names.swap(&c.group[r], a.Group)
 }

@@ -18,18 +18,24 @@ type View struct {
 	Cluster      []uint32
 	Group        []uint32
 	Class        []uint32
-	Priority     []int32
-	Fingerprint  []uint64
+	Stamp        []uint32 // numbers of Stamps
+	Stamps       []Stamp  // 0 = no stamp
 	IdleSince    []int64
 }
+
+// Fingerprint returns the fingerprint of a machine's stamp.
+func (v *View) Fingerprint(r columnar.Row) uint64 { return v.Stamps[v.Stamp[r]].Fingerprint }
+
+// Priority returns the priority of a machine's stamp.
+func (v *View) Priority(r columnar.Row) int32 { return v.Stamps[v.Stamp[r]].Priority }
 
 // View returns the table's columns.
 func (t *Table) View() View {
 	c := &t.cols
 	return View{
 		State: c.state, Capacity: c.capacity, Interruption: c.interruption, Reclamation: c.reclamation,
-		Cluster: c.cluster, Group: c.group, Class: c.class, Priority: c.priority,
-		Fingerprint: c.fingerprint, IdleSince: c.idleSince,
+		Cluster: c.cluster, Group: c.group, Class: c.class,
+		Stamp: c.stamp, Stamps: t.stamps.list, IdleSince: c.idleSince,
 	}
 }
 

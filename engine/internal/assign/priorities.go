@@ -60,5 +60,5 @@ func (p *Pass) PriorityOf(r columnar.Row) int32 {
 	if h := p.Claims.Of(r); h != state.Unclaimed {
 		return p.KindOf(h).Priority
 	}
-	return p.Snap.View.Priority[r]
+	return p.Snap.View.Priority(r)
 }

@@ -159,7 +159,7 @@ func (l *Worker) dropClaims() {
 	for i := range l.Crediting.bound {
 		r := l.Crediting.bound[i].Row
 		l.p.Claims.Release(r)
-		st.Priority[r], st.Owner[r] = l.p.Snap.View.Priority[r], state.Unclaimed
+		st.Priority[r], st.Owner[r] = l.p.Snap.View.Priority(r), state.Unclaimed
 	}
 }
 
@@ -230,7 +230,7 @@ func (l *Worker) touch(class uint32) {
 // cluster. Needs below that have its stamp, or lack something and accept it, come on the list.
 func (l *Worker) release(r columnar.Row, class uint32) {
 	w := &l.Crediting.work
-	l.p.st.Priority[r] = l.p.Snap.View.Priority[r]
+	l.p.st.Priority[r] = l.p.Snap.View.Priority(r)
 	if w.anew {
 		return
 	}
@@ -253,7 +253,7 @@ func (w *worklist) fasten(class uint32) {
 
 // noteStamp notes that a machine with a stamp differs: Needs below that have the stamp come on the list.
 func (l *Worker) noteStamp(r columnar.Row) {
-	fingerprint, group := l.p.Snap.View.Fingerprint[r], l.p.Snap.View.Group[r]
+	fingerprint, group := l.p.Snap.View.Fingerprint(r), l.p.Snap.View.Group[r]
 	at := l.Crediting.stamps.find(fingerprint, group)
 	if at == 0 || l.Crediting.stamps.entries[at-1].changed {
 		return
@@ -321,7 +321,7 @@ func (l *Worker) noteMoves(moves []cycle.Moved) {
 			continue
 		}
 		l.noteStamp(m.Row)
-		if l.p.Snap.View.Fingerprint[m.Row] == 0 {
+		if l.p.Snap.View.Fingerprint(m.Row) == 0 {
 			l.p.st.Owner[m.Row] = state.Unclaimed
 		}
 		switch need := l.p.Claims.Of(m.Row); {
@@ -330,7 +330,7 @@ func (l *Worker) noteMoves(moves []cycle.Moved) {
 		case m.How == cycle.Came && need == state.Unclaimed:
 			l.release(m.Row, m.Class)
 		default:
-			l.p.st.Priority[m.Row] = l.p.Snap.View.Priority[m.Row]
+			l.p.st.Priority[m.Row] = l.p.Snap.View.Priority(m.Row)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func (fl *Fleet) CountsFor(r columnar.Row) int32 {
 
 // IsOwn reports whether a machine carries the Need's stamp.
 func (p *Pass) IsOwn(r columnar.Row, need int32) bool {
-	return p.Snap.View.Fingerprint[r] == p.KindOf(need).Fingerprint && p.Snap.View.Group[r] == p.GroupOf(need)
+	return p.Snap.View.Fingerprint(r) == p.KindOf(need).Fingerprint && p.Snap.View.Group[r] == p.GroupOf(need)
 }
 
 // PositiveDims returns the set of dimensions in which a vector is positive. Demand names at most 64

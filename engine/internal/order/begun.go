@@ -252,7 +252,7 @@ func (f *Folder) noteStamps(x *cycle.ClusterState) (mayRefold bool) {
 	for _, m := range f.p.MovesOf(int(f.c)) {
 		mayRefold = mayRefold || x.Fold.Unsettled || f.p.folding.decides[m.Class]
 		if m.How != cycle.Left {
-			fingerprint := f.p.Snap.View.Fingerprint[m.Row]
+			fingerprint := f.p.Snap.View.Fingerprint(m.Row)
 			x.Stamps.Add(fingerprint)
 			mayRefold = mayRefold || f.p.folding.sameStamps.May(fingerprint)
 		}

@@ -127,9 +127,11 @@ func (v *Inventory) Recount(turned []uint64, all bool) {
 	}
 	slices.Sort(turned)
 	turned = slices.Compact(turned)
-	for r, fingerprint := range v.Table.View().Fingerprint {
-		if _, is := slices.BinarySearch(turned, fingerprint); (is || all) && v.Table.Has(columnar.Row(r)) {
-			v.recount(columnar.Row(r))
+	view := v.Table.View()
+	for row := range view.Stamp {
+		r := columnar.Row(row)
+		if _, is := slices.BinarySearch(turned, view.Fingerprint(r)); (is || all) && v.Table.Has(r) {
+			v.recount(r)
 		}
 	}
 }
