@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -122,7 +123,7 @@ func (x *patcher) readAhead(from, to int) {
 	x.touched += sum
 }
 
-// takeOut takes what has changed, out machines, out of a cluster's list. What
+// takeOut takes what has changed, out machines, out of a cluster's list, and notes the classes that they had. What
 // stands between two of them moves as one.
 func (b *Builder) takeOut(c int, out uint32) {
 	s := &b.snap
@@ -134,6 +135,8 @@ func (b *Builder) takeOut(c int, out uint32) {
 		for changed[list[end].Row>>6]>>(list[end].Row&63)&1 == 0 {
 			end++
 		}
+		at, _ := slices.BinarySearchFunc(s.Moves, list[end].Row, func(m Move, r columnar.Row) int { return cmp.Compare(m.Row, r) })
+		s.Moves[at].Class = list[end].Class
 		to += copy(list[to:], list[from:end])
 		from = end + 1
 		if uint32(end) < configured {

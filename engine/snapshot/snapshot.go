@@ -130,6 +130,7 @@ type Move struct {
 	// From is the cluster whose list it was in, and To the one whose list it is in, as indexes of
 	// Clusters; −1 when it was, or is, in none.
 	From, To int32
+	Class    uint32      // that it had in the list of From
 	Was, Is  model.State // its state then and now, as far as it was, or is, in a list
 }
 

@@ -100,17 +100,18 @@ func (b *Builder) refreshClasses() {
 	s.FreeDirty = s.FreeDirty[:n]
 }
 
-// mark makes a set of the rows that have changed. Where they are many, it
-// returns them as they lie in memory.
+// mark makes a set of the rows that have changed, and returns them in ascending order.
 func (b *Builder) mark(rows []columnar.Row) []columnar.Row {
 	b.changed.Grow(b.snap.Supply.RowMax())
 	for _, r := range rows {
 		b.changed.Set(uint32(r))
 	}
-	if len(rows) < len(b.changed.Words()) {
-		return rows
-	}
 	b.scratch.rows = b.scratch.rows[:0]
+	if len(rows) < len(b.changed.Words()) {
+		b.scratch.rows = append(b.scratch.rows, rows...)
+		slices.Sort(b.scratch.rows)
+		return b.scratch.rows
+	}
 	for r := range b.changed.All() {
 		b.scratch.rows = append(b.scratch.rows, columnar.Row(r))
 	}

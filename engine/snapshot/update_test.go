@@ -132,11 +132,21 @@ func (x *script) reserve(r columnar.Row) error {
 type view struct {
 	clusters, classes map[int]string
 	meanings          string
+	bound             map[columnar.Row]listed
+}
+
+// listed is where the lists of clusters have a machine.
+type listed struct {
+	cluster int32
+	class   uint32
 }
 
 func remember(x *snapshot.Snapshot) view {
-	v := view{clusters: map[int]string{}, classes: map[int]string{}}
+	v := view{clusters: map[int]string{}, classes: map[int]string{}, bound: map[columnar.Row]listed{}}
 	for c := range x.Clusters {
+		for _, b := range x.BoundOf(c) {
+			v.bound[b.Row] = listed{int32(c), b.Class}
+		}
 		v.clusters[c] = fmt.Sprint(x.Clusters[c], x.BoundOf(c), x.GroupsOf(c), x.Configured(c), x.CreatingFrom(c))
 	}
 	for c := range x.Classes {
@@ -162,6 +172,21 @@ func hidden(old, now view, x *snapshot.Snapshot) error {
 	for c := range x.Classes {
 		if !x.FreeDirty[c] && old.classes[c] != now.classes[c] && now.classes[c]+old.classes[c] != "[] []" {
 			return fmt.Errorf("class %d had %s free and has %s", c, old.classes[c], now.classes[c])
+		}
+	}
+	for _, m := range x.Moves {
+		was, ok := old.bound[m.Row]
+		if ok != (m.From >= 0) || ok && was != (listed{m.From, m.Class}) {
+			return fmt.Errorf("machine %d moved from cluster %d, where it had class %d; it was in cluster %d with class %d (%t)", m.Row, m.From, m.Class, was.cluster, was.class, ok)
+		}
+		delete(old.bound, m.Row)
+		if is, ok := now.bound[m.Row]; ok != (m.To >= 0) || ok && is.cluster != m.To {
+			return fmt.Errorf("machine %d moved to cluster %d; it is in cluster %d (%t)", m.Row, m.To, is.cluster, ok)
+		}
+	}
+	for r, was := range old.bound {
+		if now.bound[r] != was {
+			return fmt.Errorf("machine %d was in cluster %d with class %d and is in cluster %d with class %d; no move says so", r, was.cluster, was.class, now.bound[r].cluster, now.bound[r].class)
 		}
 	}
 	if !x.ClassesChanged && old.meanings != now.meanings {

@@ -75,9 +75,8 @@ type NeedTable struct {
 // writes those of its own machines. The store keeps them from cycle to cycle.
 type MachineTable struct {
 	Claims   state.Claims
-	Taken    []bool   // claimed, or withdrawn for an owner of higher rank
-	Priority []int32  // what a Configured machine is worth as a victim
-	Class    []uint32 // the machine's class in the last cycle
+	Taken    []bool  // claimed, or withdrawn for an owner of higher rank
+	Priority []int32 // what a Configured machine is worth as a victim
 	// Owner is, of machines that are bound or being created, the last Need in rank order of their
 	// cluster that has their stamp; unclaimed when there is none.
 	Owner []int32

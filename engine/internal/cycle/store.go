@@ -161,7 +161,7 @@ func (p *Pass) groupMoves() {
 	remain := alloc.MakeDirty[bool](p.Arena, len(s.Moves))
 	for i := range s.Moves {
 		m := &s.Moves[i]
-		remain[i] = m.From >= 0 && m.From == m.To && m.Was != model.Creating && m.Is != model.Creating && s.View.Class[m.Row] == st.Class[m.Row]
+		remain[i] = m.From >= 0 && m.From == m.To && m.Was != model.Creating && m.Is != model.Creating && s.View.Class[m.Row] == m.Class
 		if m.From >= 0 && !remain[i] {
 			off[m.From+2]++
 		}
@@ -182,12 +182,11 @@ func (p *Pass) groupMoves() {
 		if remain[i] {
 			how = Remains
 		} else if m.From >= 0 {
-			put(m.From, Moved{Row: m.Row, Class: st.Class[m.Row], How: Left})
+			put(m.From, Moved{Row: m.Row, Class: m.Class, How: Left})
 		}
 		if m.To >= 0 {
 			put(m.To, Moved{m.Row, class, how})
 		}
-		st.Class[m.Row] = class
 		if c := s.ClusterOf[s.View.Cluster[m.Row]]; c >= 0 {
 			st.Clusters[c].Named = true
 		}
@@ -248,9 +247,7 @@ func (p *Pass) StartOver() {
 	st.Claims = state.NewClaims(st.Arena, room)
 	st.Taken = alloc.Make[bool](st.Arena, room)
 	st.Priority = alloc.MakeDirty[int32](st.Arena, room)
-	st.Class = alloc.MakeDirty[uint32](st.Arena, room)
 	st.Owner = alloc.MakeDirty[int32](st.Arena, room)
-	copy(st.Class, s.View.Class[:s.Supply.RowMax()])
 	st.Sorted = reuse.Resize(st.Sorted, len(s.Clusters))
 	st.Kinds.Reset()
 	st.Undoing.Visited, st.Undoing.Undone, st.Resettle, st.Divided = st.Undoing.Visited[:0], st.Undoing.Undone[:0], st.Resettle[:0], st.Divided[:0]
@@ -260,7 +257,7 @@ func (p *Pass) StartOver() {
 // gangs that package victims lays beside them.
 const (
 	LineBytes    = 32 + 5*4 + 1 + 1
-	MachineBytes = 8 + 1 + 4*4
+	MachineBytes = 8 + 1 + 3*4
 )
 
 // columnsSlack allows each column to begin at a cache line.

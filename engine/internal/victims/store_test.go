@@ -19,7 +19,7 @@ func TestColumnsAreReserved(t *testing.T) {
 	if got := sum(st.Lines, st.RankSlots, st.RankOf, st.Order, st.KindAt, st.ByCluster, st.Lacking, st.Gangs.looked); got != cycle.LineBytes {
 		t.Errorf("a line takes %d bytes in the columns, %d are reserved", got, cycle.LineBytes)
 	}
-	if got := sum(st.Claims, st.Taken, st.Priority, st.Class, st.Owner, st.Gangs.Of); got != cycle.MachineBytes {
+	if got := sum(st.Claims, st.Taken, st.Priority, st.Owner, st.Gangs.Of); got != cycle.MachineBytes {
 		t.Errorf("a machine takes %d bytes in the columns, %d are reserved", got, cycle.MachineBytes)
 	}
 }
