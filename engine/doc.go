@@ -38,8 +38,8 @@
 //	order                Needs, highest rank first      (RankOf is the inverse)
 //	                     │
 //	                     ▼ phase 1: credit, acquire
-//	claims               Line.Head → machine → machine → … → Line.Tail
-//	                                           ▲ Line.Acquired
+//	claims               machine → machine → … → Line.Tail → the first machine
+//	                                 ▲ Line.Acquired
 //	                     │
 //	                     ▼ phase 2: preempt
 //	victims, planned     machines to drain; machines to reserve
@@ -251,7 +251,7 @@
 //	lay        acquire, holds, free      reservations,          pools, reserved
 //	                                     free lists
 //	credit     assign                    BoundOf, ByCluster,    claims, Line.Status, .Domain,
-//	                                     stamps, reservations   .Head and .Tail, Lacking,
+//	                                     stamps, reservations   .Tail, Lacking,
 //	                                                            Priority, Owner, Cheapest
 //	acquire    assign: who has a turn;   Lacking, pools,        claims, Line.Acquired, .Domain,
 //	           acquire, domains, cover,  ladders, domain        Taken, Acquisitions
@@ -273,11 +273,11 @@
 //	group           columns                                package  written by             read by
 //	--------------- -------------------------------------- -------- ---------------------- ------------
 //	Fleet *         Snap, classes, what they offer         cycle    Begin                  all
-//	NeedTable *     Lines, Order, RankOf, KindAt, Lacking  cycle    normalise, rank,       all
-//	                                                                credit (Lacking)
+//	NeedTable *     Lines, Order, RankOf, KindAt, Lacking, cycle    normalise, rank,       all
+//	                Sources, Atlas: numbers of rows                 credit (Lacking)
 //	MachineTable *  Claims, Taken, Priority, Owner         cycle    credit, acquire,       all
 //	                                                                preempt (withheld)
-//	Kinds, Atlas    kinds; numbers of rows in outputs      cycle    normalise, lay         all
+//	Kinds           what Needs share                       cycle    normalise              all
 //	Changed         what differs from the last cycle       cycle    CarryOver, normalise   credit
 //	Reserved        reservations: live, and ended          cycle    lay, acquire, preempt  all after lay
 //	                (its type is in package holds)

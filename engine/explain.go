@@ -72,7 +72,7 @@ func (p *Plan) Domains(i int) []DomainExplanation {
 
 // verdict returns how the Need rated a machine at its turn.
 func (p *pass) verdict(r columnar.Row, need int32) Verdict {
-	n, k := &p.Lines[need], p.KindOf(need)
+	k := p.KindOf(need)
 	state := p.Snap.View.State[r]
 	switch {
 	case p.Claims.Of(r) == need:
@@ -83,7 +83,7 @@ func (p *pass) verdict(r columnar.Row, need int32) Verdict {
 		return VerdictRequirement
 	case !p.Suits(p.Snap.View.Class[r], k):
 		return VerdictSize
-	case state.Bound() && p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != n.Cluster:
+	case state.Bound() && p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != p.ClusterOf(need):
 		return VerdictCluster
 	case p.claimedBefore(r, need):
 		return VerdictRank
@@ -191,7 +191,7 @@ func (p *pass) totalsAtTurn(need int32) []*domains.Totals {
 			}
 		}
 	}
-	src := &p.Sources[n.Cluster]
+	src := p.SourceOf(need)
 	least := make([]int64, p.Dims)
 	p.AddMinimum(least, src.Block, int(need-src.Base))
 	for _, t := range list {
@@ -259,7 +259,7 @@ func (p *pass) explainAcquired(r columnar.Row, need int32) *AcquiredExplanation 
 	x := &AcquiredExplanation{Rule: p.Opts.Acquire}
 	want, v := p.Aggregate(need), p.Vec(r)
 	others := make([]int64, p.Dims)
-	for m := p.Lines[need].Head; m != columnar.None; m = p.Claims.Next(m) {
+	for n, m := p.Claims.Walk(&p.Lines[need]); m != columnar.None; m = p.Claims.Next(m, n) {
 		if m != r {
 			columnar.SatAdd(others, p.Vec(m))
 		}

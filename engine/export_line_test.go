@@ -51,7 +51,7 @@ func (e *Engine) Line(i int) string {
 		domain = p.Snap.Supply.ValueString(n.Domain)
 	}
 	var claims, reserved, victims, planned []string
-	for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
+	for r := p.Claims.First(n); r != columnar.None; r = p.Claims.Next(r, n) {
 		claims = append(claims, id(r))
 	}
 	for _, r := range p.Reserved.Of(need) {
@@ -67,7 +67,7 @@ func (e *Engine) Line(i int) string {
 			planned = append(planned, id(x.Row))
 		}
 	}
-	text := fmt.Sprintf("kind=%d domain=%s head=%s acquired=%s\nclaims=%v", n.Kind, domain, id(n.Head), id(n.Acquired), claims)
+	text := fmt.Sprintf("kind=%d domain=%s head=%s acquired=%s\nclaims=%v", n.Kind, domain, id(p.Claims.First(n)), id(n.Acquired), claims)
 	for _, x := range []struct {
 		name string
 		ids  []string

@@ -75,8 +75,8 @@ func (p *Plan) Need(i int) NeedResult { return p.pass.result(p.pass.RowAt(i)) }
 
 // Identity returns the cluster and the row that a number stands for.
 func (p *Plan) Identity(i int) (cluster string, row int) {
-	n := &p.pass.Lines[p.pass.RowAt(i)]
-	return p.pass.Snap.Clusters[n.Cluster], i - int(p.pass.Sources[n.Cluster].Outer)
+	c := p.pass.ClusterOf(p.pass.RowAt(i))
+	return p.pass.Snap.Clusters[c], i - int(p.pass.Sources[c].Outer)
 }
 
 // Satisfied reports whether a row has everything that it asks for.
@@ -213,7 +213,7 @@ func (p *pass) covered() []Covered {
 	missing := make([]int64, p.Dims)
 	for _, need := range p.Order {
 		n := &p.Lines[need]
-		if n.Head == columnar.None {
+		if n.Tail == columnar.None {
 			continue
 		}
 		k := &p.Kinds[n.Kind]
@@ -226,7 +226,7 @@ func (p *pass) covered() []Covered {
 		for d, v := range p.Aggregate(need) {
 			c.Held[d] += min(v-missing[d], math.MaxInt64-c.Held[d])
 		}
-		for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
+		for r := p.Claims.First(n); r != columnar.None; r = p.Claims.Next(r, n) {
 			class := p.Snap.View.Class[r]
 			price, cost := p.Snap.Classes[class].Price, free.EffectiveCost(&p.Snap.Classes[class], k.Penalty)
 			c.Spend += price

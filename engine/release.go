@@ -42,7 +42,7 @@ func (p *pass) reclaimExcess(losers bitmap.Dense) {
 				continue
 			}
 			// A plan may count on an unclaimed machine of the Need's own cluster.
-			if by := p.Promised.TakenBy(r); by == ranks.None || p.Lines[by].Cluster != int32(c) {
+			if by := p.Promised.TakenBy(r); by == ranks.None || p.ClusterOf(by) != int32(c) {
 				p.released.reclaims = append(p.released.reclaims, r)
 			}
 		}
@@ -222,7 +222,7 @@ func (p *pass) listUnfolding() {
 			block := src.Block
 			want := p.Snap.Demand.Vector(block.AggregateIDs()[i])
 			x := part{p.Snap.Supply.Matcher(p.Snap.Demand.Profile(block.Profile(i))), block.UnitIDs()[i], cycle.PositiveDims(want)}
-			if _, known := p.st.unfolding[x]; !known && !p.foldsAgain(int(p.Lines[need].Cluster), x.matcher, want) {
+			if _, known := p.st.unfolding[x]; !known && !p.foldsAgain(int(p.ClusterOf(need)), x.matcher, want) {
 				p.st.unfolding[x] = struct{}{}
 			}
 		})

@@ -59,7 +59,7 @@ func (p *pass) spareRemainders(c *PlanCounts) {
 // staysBound reports whether no plan of another cluster uses a machine whose gang is broken.
 func (p *pass) staysBound(r columnar.Row) bool {
 	by := p.Promised.TakenBy(r)
-	return by == ranks.None || p.Lines[by].Cluster == p.clusterOfMachine(r)
+	return by == ranks.None || p.ClusterOf(by) == p.clusterOfMachine(r)
 }
 
 // breaks reports whether preemptions leave a Need with less than its minimum. Only Configured machines
@@ -67,7 +67,7 @@ func (p *pass) staysBound(r columnar.Row) bool {
 func (p *pass) breaks(need int32) bool {
 	kept, least := make([]int64, p.Dims), make([]int64, p.Dims)
 	p.EachRow(need, func(src *state.Source, i int) { p.AddMinimum(least, src.Block, i) })
-	for m := p.Lines[need].Head; m != columnar.None; m = p.Claims.Next(m) {
+	for n, m := p.Claims.Walk(&p.Lines[need]); m != columnar.None; m = p.Claims.Next(m, n) {
 		leftBound := p.Opts.Victims == VictimsGang && p.Preempted.VictimOf.Has(uint32(m)) && p.staysBound(m)
 		if p.Snap.View.State[m] == model.Configured && (leftBound || !p.Preempted.VictimOf.Has(uint32(m))) {
 			columnar.SatAdd(kept, p.Vec(m))
@@ -148,14 +148,14 @@ func (p *pass) couldCover(n *state.Line) bool {
 // result returns the outcome for a row.
 func (p *pass) result(row int32) NeedResult {
 	need := p.NeedOf(row)
-	n, k := &p.Lines[need], p.KindOf(need)
+	n, k, c := &p.Lines[need], p.KindOf(need), p.ClusterOf(row)
 	out := NeedResult{
-		Cluster: p.Snap.Clusters[n.Cluster], Row: int(row - p.Sources[n.Cluster].Base), Fold: p.NumberOfNeed(need), Rank: p.RankOf[need],
+		Cluster: p.Snap.Clusters[c], Row: int(row - p.Sources[c].Base), Fold: p.NumberOfNeed(need), Rank: p.RankOf[need],
 		Folded: n.Is(state.IsFold), Profile: k.Profile, Group: p.GroupName(need),
 		Satisfied: p.isMet(need), CouldCover: p.couldCover(n), Awaiting: n.Is(state.IsAwaiting), LostAcquired: n.Is(state.LackedNothing), Unmet: p.unmet(need),
 	}
 	acquired := false
-	for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
+	for r := p.Claims.First(n); r != columnar.None; r = p.Claims.Next(r, n) {
 		out.Claimed = append(out.Claimed, r)
 		acquired = acquired || r == n.Acquired
 		switch {
@@ -188,7 +188,7 @@ func (p *pass) result(row int32) NeedResult {
 // unoffered returns what a Need asks for under names that no machine offers. Rows with such names do
 // not fold.
 func (p *pass) unoffered(need int32) demand.Unoffered {
-	src := &p.Sources[p.Lines[need].Cluster]
+	src := p.SourceOf(need)
 	if src.Block.UnofferedRows() == 0 || p.Lines[need].Is(state.IsFold) {
 		return demand.Unoffered{}
 	}
@@ -223,7 +223,7 @@ func (p *pass) addDeficit(sum []int64, need int32) {
 	if p.Lines[need].Is(state.IsSatisfied) {
 		return
 	}
-	if p.Lines[need].Head == columnar.None {
+	if p.Lines[need].Tail == columnar.None {
 		columnar.SatAdd(sum, p.Aggregate(need))
 		return
 	}
@@ -391,7 +391,7 @@ func (p *pass) rests(need int32) bool {
 	if !n.Is(state.IsParked) || n.Is(state.IsFold) || !p.unoffered(need).Waits(p.KindOf(need).Same) {
 		return n.Is(state.IsParked)
 	}
-	src := &p.Sources[n.Cluster]
+	src := p.SourceOf(need)
 	return src.Block.Parked(int(need - src.Base))
 }
 

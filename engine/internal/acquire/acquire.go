@@ -95,7 +95,8 @@ func (l *Worker) acquireHead(class uint32, need int32, stage int) {
 func (l *Worker) noteAcquired(r columnar.Row, need int32, stage int) {
 	n := &l.p.Lines[need]
 	l.p.Claims.Acquire(r, need, n)
-	l.Acquiring.Clusters[n.Cluster>>6] |= 1 << (n.Cluster & 63)
+	c := l.p.ClusterOf(need)
+	l.Acquiring.Clusters[c>>6] |= 1 << (c & 63)
 	l.Acquiring.Acquisitions[stage] = append(l.Acquiring.Acquisitions[stage], Acquisition{r, need})
 }
 

@@ -58,7 +58,7 @@ func (l *Worker) GiveBackSuperfluous(need int32, k *state.Kind) {
 	x := &l.Acquiring.Surplus
 	x.Hi, x.Lo = reuse.Resize(x.Hi, l.p.Dims), reuse.Resize(x.Lo, l.p.Dims)
 	acquired := l.used[:0]
-	for r := n.Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		x.Add(l.p.Vec(r))
 		if l.p.isAcquirable(r) {
 			acquired = append(acquired, r)
@@ -68,7 +68,7 @@ func (l *Worker) GiveBackSuperfluous(need int32, k *state.Kind) {
 	x.Sub(want)
 	if len(k.Spread) > 0 {
 		l.Acquiring.Spread.Start(l.p.Snap.Supply, k.Spread)
-		for r := n.Head; r != columnar.None; r = l.p.Claims.Next(r) {
+		for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 			l.Acquiring.Spread.Count(r)
 		}
 	}
@@ -122,7 +122,7 @@ func (l *Worker) mayBeSuperfluous(need int32) bool {
 		return true
 	}
 	last := l.p.Snap.View.Class[n.Tail]
-	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r, n) {
 		if l.p.Snap.View.Class[r] != last {
 			return true
 		}

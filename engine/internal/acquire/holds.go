@@ -90,7 +90,7 @@ func (l *Worker) VoidTaken(need int32) {
 	if !l.p.Reserved.Breakable {
 		return
 	}
-	for r := l.p.Lines[need].Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.WalkAcquired(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		l.VoidFor(need, r)
 	}
 }
@@ -169,7 +169,7 @@ func (p *Pass) drainsFor(r columnar.Row, need int32, k *state.Kind) bool {
 	switch p.Snap.View.State[r] {
 	case model.Draining:
 	case model.Configured:
-		if p.Snap.ClusterOf[p.Snap.View.Cluster[r]] == p.Lines[need].Cluster {
+		if p.Snap.ClusterOf[p.Snap.View.Cluster[r]] == p.ClusterOf(need) {
 			return false
 		}
 	default:
@@ -203,7 +203,7 @@ func (x *Promised) NoteTaker(r columnar.Row, need int32) {
 
 // ComesTo reports whether a machine is being created for a Need.
 func (p *Pass) ComesTo(r columnar.Row, need int32) bool {
-	return p.CountsFor(r) == p.Lines[need].Cluster && (p.IsOwn(r, need) || p.IsCreatedFor(r, need))
+	return p.CountsFor(r) == p.ClusterOf(need) && (p.IsOwn(r, need) || p.IsCreatedFor(r, need))
 }
 
 // PutBackBlocked restarts phase 2 at the head of the order. A reserved Idle machine is again a

@@ -187,7 +187,7 @@ func (l *Worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
 		return
 	}
 	x.start(t)
-	for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.Walk(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		x.count(l.p, t, r)
 	}
 	var lacked [2]uint64
@@ -220,7 +220,7 @@ func (l *Worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
 // acquireOnly acquires one machine for a need under hard spread if that covers everything. The
 // skew permits any first machine, so nothing has to be counted.
 func (l *Worker) acquireOnly(need int32, k *state.Kind) bool {
-	if l.p.Lines[need].Head != columnar.None {
+	if l.p.Lines[need].Tail != columnar.None {
 		return false
 	}
 	for stage := range l.p.Stock.Free {

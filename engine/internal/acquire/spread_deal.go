@@ -255,7 +255,7 @@ func (p *Pass) CompareHeads(k *state.Kind, a, b columnar.Row, ownA, ownB bool, v
 func (l *Worker) acquireDealt(need int32, k *state.Kind) {
 	sc := &l.Acquiring.Spread
 	l.Acquiring.Spread.Start(l.p.Snap.Supply, k.Spread)
-	for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.Walk(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		sc.Count(r)
 	}
 	var lacked [2]uint64

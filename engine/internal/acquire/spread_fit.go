@@ -26,7 +26,7 @@ func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	if f.acquireOnly(need, k) {
 		return
 	}
-	for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.Walk(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		l.Acquiring.Spread.Count(r)
 	}
 	blocked := false
@@ -55,7 +55,7 @@ func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 	l, x := f.l, &f.l.Acquiring.even
 	x.start(t)
-	for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.Walk(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		x.count(l.p, t, r)
 	}
 	blocked := false
@@ -246,7 +246,7 @@ const costSlack = 1e-9
 // first machine, so nothing has to be counted.
 func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	l := f.l
-	if l.p.Lines[need].Head != columnar.None || l.p.Reserved.Has(need) || l.p.AnyLower(k) {
+	if l.p.Lines[need].Tail != columnar.None || l.p.Reserved.Has(need) || l.p.AnyLower(k) {
 		return false
 	}
 	for stage := range l.p.Stock.Free {

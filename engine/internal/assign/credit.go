@@ -127,7 +127,7 @@ func (l *Worker) leave(need int32) {
 	k := &l.p.Kinds[n.Kind]
 	if k.Mask == 0 && (n.Domain != 0 || !k.Same || !k.MayAcquire) {
 		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied // it wants nothing
-		l.Figures.Satisfied += l.p.Weight(n)
+		l.Figures.Satisfied += l.p.Weight(need)
 		return
 	}
 	l.p.mark(need)

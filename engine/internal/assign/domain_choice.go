@@ -42,7 +42,7 @@ func (l *Worker) settleDomain(need int32, k *state.Kind) bool {
 				n.Status &^= state.IsUncoverable
 			}
 			if !k.MayAcquire && !ok { // a free machine could have decided otherwise
-				l.p.st.Clusters[n.Cluster].Freeless = true
+				l.p.st.Clusters[l.p.ClusterOf(need)].Freeless = true
 			}
 			return true
 		}
@@ -206,7 +206,7 @@ func (l *Worker) sumShelves(k *state.Kind, d *domains.Index, shelves []uint32, t
 func (l *Worker) beginChoice(need int32) {
 	sc := &l.choosing
 	sc.Reset(l.p.Dims, l.p.Snap.Supply.ValueIDMax())
-	src := &l.p.Sources[l.p.Lines[need].Cluster]
+	src := l.p.SourceOf(need)
 	row := int(need - src.Base)
 	if sc.Elastic = len(src.Block.MinAggregate(row)) > 0; sc.Elastic {
 		clear(sc.Least)
@@ -234,7 +234,7 @@ func (l *Worker) sumCreditable(need int32, k *state.Kind) {
 			}
 		}
 	}
-	for at := l.p.Snap.CreatingFrom(int(l.p.Lines[need].Cluster)); at < len(l.Crediting.bound); at++ {
+	for at := l.p.Snap.CreatingFrom(int(l.p.ClusterOf(need))); at < len(l.Crediting.bound); at++ {
 		b := &l.Crediting.bound[at]
 		if b.Fingerprint != k.Fingerprint || b.Group != group || !k.AcceptsClass(b.Class) || l.gone(uint32(at)) {
 			continue
@@ -315,7 +315,7 @@ func (p *Pass) isBlocked(r columnar.Row, k *state.Kind) bool {
 // PinnedDomain returns the domain of most of the machines that pin a Need; of several, the smaller
 // value.
 func (p *Pass) PinnedDomain(need int32, k *state.Kind) (uint32, bool) {
-	c, held := p.Lines[need].Cluster, p.Reserved.Of(need)
+	c, held := p.ClusterOf(need), p.Reserved.Of(need)
 	bound, first := p.Snap.BoundOf(int(c)), p.Snap.CreatingFrom(int(c))
 	if len(held) == 0 && first == len(bound) {
 		return 0, false

@@ -4,7 +4,6 @@ import (
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/engine/internal/acquire"
 	"github.com/tonnage/tonnage/engine/internal/plan"
-	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -46,7 +45,6 @@ func (p *Pass) Begin(st *Store, s *snapshot.Snapshot, in *plan.Input) {
 
 // Lay prepares the workers for phase 1, lists the free machines and indexes the reservations, once the order is known.
 func (p *Pass) Lay(shares *tenancy.Shares) {
-	p.Atlas = state.NewAtlas(p.Arena, p.Sources, len(p.Lines))
 	for _, l := range p.st.workers {
 		l.enter(p)
 	}

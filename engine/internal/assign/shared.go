@@ -223,16 +223,17 @@ func (l *Worker) countUsers(need int32) {
 // findTwins finds the rows of the stamp of a Need; false when it has none beside it.
 func (l *Worker) findTwins(need int32) bool {
 	n, x := &l.p.Lines[need], &l.sharing.twins
-	src := &l.p.Sources[n.Cluster]
+	c := l.p.ClusterOf(need)
+	src := &l.p.Sources[c]
 	if len(src.Block.Twins()) == 0 || n.Is(state.IsFold) || l.p.Kinds[n.Kind].Same {
 		return false
 	}
 	b, row := src.Block, int(need-src.Base)
 	profile, group := b.Profile(row), b.GroupID(row)
-	if x.known && x.cluster == n.Cluster && x.profile == profile && x.group == group {
+	if x.known && x.cluster == c && x.profile == profile && x.group == group {
 		return len(x.rows) > 0
 	}
-	x.known, x.cluster, x.profile, x.group, x.rows = true, n.Cluster, profile, group, x.rows[:0]
+	x.known, x.cluster, x.profile, x.group, x.rows = true, c, profile, group, x.rows[:0]
 	for _, other := range b.TwinsOf(row) {
 		line := src.Base + int32(other)
 		x.rows = append(x.rows, twinRow{l.p.Lines[line].Kind, l.p.RankOf[line]})
@@ -254,7 +255,7 @@ func (p *Pass) listTwins(c int) {
 // the Need takes by what fits, as it does once it is bound, and the Need is credited at its turn.
 func (l *Worker) hasHeldWithTwins(need int32, k *state.Kind) bool {
 	n := &l.p.Lines[need]
-	if k.Same || len(l.p.Sources[n.Cluster].Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.p.Reserved.Has(need) {
+	if k.Same || len(l.p.SourceOf(need).Block.Twins()) == 0 || n.Status&(state.SitsOut|state.IsFold) != 0 || !l.p.Reserved.Has(need) {
 		return false
 	}
 	l.Start(need)

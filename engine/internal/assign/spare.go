@@ -83,7 +83,7 @@ func (x *spares) note() {
 // hasNoSpares reports whether the cluster has no spare that a Need of this kind could be credited: one
 // bitmap test. Spares only become fewer, so the answer stays true for the pass.
 func (p *Pass) hasNoSpares(need int32, kind uint32) bool {
-	x, k := &p.spares[p.Atlas.ClusterOf(need)], &p.Kinds[kind]
+	x, k := &p.spares[p.ClusterOf(need)], &p.Kinds[kind]
 	return x.listed && k.Mask != 0 && !cycle.Meet(x.classes, k.Accepts)
 }
 
@@ -98,9 +98,10 @@ func (x *spares) domain(l *Worker, s *spare, k *state.Kind) (uint32, bool) {
 // catchUp is the turn of a Need whose credit had to wait: it is credited, then acquires.
 func (l *Worker) catchUp(need, rank int32, k *state.Kind) {
 	n := &l.p.Lines[need]
-	x := &l.p.spares[n.Cluster]
+	c := l.p.ClusterOf(need)
+	x := &l.p.spares[c]
 	if !x.listed {
-		l.listSpares(int(n.Cluster))
+		l.listSpares(int(c))
 	}
 	l.Start(need)
 	l.sharing.picked = l.sharing.picked[:0]
@@ -145,7 +146,7 @@ func (p *Pass) groupOfSpare(s *spare, need int32, k *state.Kind) groupOfSpare {
 	switch {
 	case s.Fingerprint == k.Fingerprint && s.Group == p.GroupOf(need):
 		return isOwnSpare
-	case s.place >= uint32(p.Snap.CreatingFrom(int(p.Lines[need].Cluster))) && !p.IsCreatedFor(s.Row, need):
+	case s.place >= uint32(p.Snap.CreatingFrom(int(p.ClusterOf(need)))) && !p.IsCreatedFor(s.Row, need):
 		return isAnothersSpare
 	case s.owner != state.Unclaimed && p.RankOf[s.owner] > p.RankOf[need]:
 		return isLowerSpare
@@ -197,7 +198,7 @@ func (x *spares) isLowerLeftFor(l *Worker, s *spare, need int32, k *state.Kind) 
 
 // leavesSpare is leavesToEqual for spares.
 func (p *Pass) leavesSpare(s *spare, need int32, k *state.Kind) bool {
-	return k.Leaves && s.place < uint32(p.Snap.CreatingFrom(int(p.Lines[need].Cluster))) && p.leavesTo(k, p.KindOf(s.owner), s.Class, s.Row)
+	return k.Leaves && s.place < uint32(p.Snap.CreatingFrom(int(p.ClusterOf(need)))) && p.leavesTo(k, p.KindOf(s.owner), s.Class, s.Row)
 }
 
 // lowerLeftCovers is lowerCovers for spares.
@@ -253,7 +254,7 @@ func (x *spares) isIn(l *Worker, s *spare, need int32, k *state.Kind) bool {
 
 // sumLeft adds the spares that the Need could be credited to the totals of their domains.
 func (l *Worker) sumLeft(need int32, k *state.Kind) {
-	c := l.p.Lines[need].Cluster
+	c := l.p.ClusterOf(need)
 	x, group, creating := &l.p.spares[c], l.p.GroupOf(need), uint32(l.p.Snap.CreatingFrom(int(c)))
 	for i := range x.list {
 		s := &x.list[i]

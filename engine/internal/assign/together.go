@@ -173,7 +173,7 @@ func (p *Pass) mayLeave(src *state.Source, rows []uint32) bool {
 		if n.Is(state.IsParked) {
 			return false
 		}
-		hasSeveral = hasSeveral || n.Head != n.Tail
+		hasSeveral = hasSeveral || p.Claims.First(n) != n.Tail
 	}
 	return hasSeveral
 }
@@ -190,7 +190,7 @@ func (l *Worker) mayGiveBack(src *state.Source, rows []uint32) bool {
 		n := &l.p.Lines[need]
 		x.needs = append(x.needs, need)
 		isAcquired := false
-		for r := n.Head; r != columnar.None; r = l.p.Claims.Next(r) {
+		for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 			isAcquired = isAcquired || r == n.Acquired
 			m := pooled{row: r, had: need, to: state.Unclaimed, stage: isCredited}
 			if isAcquired {

@@ -285,7 +285,7 @@ func (p *Pass) findResettled() {
 	}
 	mark := func(need int32) {
 		n := &p.Lines[need]
-		if x := &p.st.Clusters[n.Cluster]; !x.Dirty && !n.Is(state.IsMember) {
+		if x := &p.st.Clusters[p.ClusterOf(need)]; !x.Dirty && !n.Is(state.IsMember) {
 			n.Status |= state.IsStale | state.IsResettled
 			x.Replay = true
 		}
@@ -344,7 +344,7 @@ func (l *Worker) isToBeCredited(x *cycle.ClusterState, need int32, stamp uint32,
 		return plan.CreditAnew
 	case cause != plan.NotCredited:
 		return cause
-	case n.Head != columnar.None:
+	case n.Tail != columnar.None:
 		if x.WaitingAccept(k) { // what it has is gone for it in the lists, and yet the other may claim it
 			return plan.CreditWaiting
 		}
@@ -423,7 +423,7 @@ func (l *Worker) keepsOwn(need int32, stamp uint32, k *state.Kind) bool {
 		l.Crediting.seized = append(l.Crediting.seized, at-1)
 	}
 	left := len(l.Crediting.seized)
-	for r := n.Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		left--
 	}
 	if l.Lacks != 0 || left != 0 {
@@ -455,7 +455,7 @@ func (l *Worker) creditAgain(x *cycle.ClusterState, need int32, stamp uint32, k 
 	waited := n.Status&(state.IsUncredited|state.IsStale) == state.IsUncredited
 	l.letGoAll(need)
 	if n.Is(state.IsSatisfied) {
-		l.Figures.Satisfied -= l.p.Weight(n)
+		l.Figures.Satisfied -= l.p.Weight(need)
 	}
 	n.Status &= state.IsParked | state.IsFold | state.IsMember | state.HasSame | state.NeverFolds | state.IsHeldBack
 	if k.Same {
@@ -478,8 +478,8 @@ func (l *Worker) creditAgain(x *cycle.ClusterState, need int32, stamp uint32, k 
 func (l *Worker) letGoAll(need int32) {
 	n, w := &l.p.Lines[need], &l.Crediting.work
 	w.old = w.old[:0]
-	for r := n.Head; r != columnar.None; {
-		next := l.p.Claims.Next(r)
+	for r := l.p.Claims.First(n); r != columnar.None; {
+		next := l.p.Claims.Next(r, n)
 		l.p.Claims.Release(r)
 		w.old = append(w.old, r)
 		r = next

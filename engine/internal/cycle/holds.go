@@ -17,7 +17,7 @@ func (p *Pass) BeginHolds() {
 func (p *Pass) IndexHolds(shares *tenancy.Shares) {
 	p.Reserved = p.st.Holds.Index(holds.Tables{
 		Snapshot: p.Snap, Arena: p.Arena, Shares: shares, Plans: p.Opts.Victims == plan.VictimsGang,
-		Lines: p.Lines, Kinds: p.Kinds, Sources: p.Sources, Order: p.Order, RankOf: p.RankOf,
+		Lines: p.Lines, Kinds: p.Kinds, Sources: p.Sources, Atlas: p.Atlas, Order: p.Order, RankOf: p.RankOf,
 	}, p.Changed.Fresh)
 }
 

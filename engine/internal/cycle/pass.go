@@ -31,7 +31,6 @@ type Pass struct {
 	NeedTable
 	MachineTable
 	Kinds    []state.Kind
-	Atlas    state.Atlas
 	lookedAt atomic.Int32 // the cluster of the last look-up; see RowAt
 
 	Reserved holds.Index
@@ -61,6 +60,7 @@ type Changed struct {
 // them. The store keeps them from cycle to cycle, but for AnyFolds, which normalise finds in each.
 type NeedTable struct {
 	Sources   []state.Source // by cluster
+	Atlas     state.Atlas
 	Lines     []state.Line
 	Order     []int32  // Needs in rank order
 	RankOf    []int32  // by line: the Need's place in order
@@ -130,7 +130,10 @@ func (p *Pass) RowAt(i int) int32 {
 }
 
 // NumberOf returns the number in outputs of a line.
-func (p *Pass) NumberOf(row int32) int32 { return p.Atlas.Number(row) }
+func (p *Pass) NumberOf(row int32) int32 {
+	src := p.SourceOf(row)
+	return row - src.Base + src.Outer
+}
 
 // NumberOfNeed returns the number in outputs of the row after which a Need is named.
 func (p *Pass) NumberOfNeed(need int32) int32 { return p.NumberOf(p.FirstRow(need)) }
@@ -151,21 +154,27 @@ func (p *Pass) KindOf(need int32) *state.Kind { return &p.Kinds[p.Lines[need].Ki
 func (p *Pass) Aggregate(need int32) []int64 {
 	if p.AnyFolds && p.Lines[need].Is(state.IsFold) {
 		n := &p.Lines[need]
-		return p.st.Clusters[n.Cluster].Folds.Sum(n.Group, p.Dims)
+		return p.st.Clusters[p.ClusterOf(need)].Folds.Sum(n.Group, p.Dims)
 	}
 	return p.Snap.Demand.Vector(p.AggregateOf(need))
 }
 
 // AggregateOf returns the number, in the demand, of the aggregate of a row.
 func (nt *NeedTable) AggregateOf(need int32) uint32 {
-	src := &nt.Sources[nt.Lines[need].Cluster]
+	src := nt.SourceOf(need)
 	return src.Aggregates[need-src.Base]
 }
+
+// ClusterOf returns the cluster of a Need, as an index of Snapshot.Clusters.
+func (nt *NeedTable) ClusterOf(need int32) int32 { return nt.Atlas.ClusterOf(need) }
+
+// SourceOf returns the rows among which a Need is.
+func (nt *NeedTable) SourceOf(need int32) *state.Source { return &nt.Sources[nt.ClusterOf(need)] }
 
 // FoldOf returns the fold that a Need is; the Need must be one.
 func (p *Pass) FoldOf(need int32) *Fold {
 	n := &p.Lines[need]
-	return &p.st.Clusters[n.Cluster].Folds.List[n.Group]
+	return &p.st.Clusters[p.ClusterOf(need)].Folds.List[n.Group]
 }
 
 // FirstRow returns the row after which a Need is named in outputs: of a fold, its first row in rank order.
@@ -191,7 +200,7 @@ func (nt *NeedTable) GroupName(need int32) string {
 	if n.Is(state.IsFold) {
 		return ""
 	}
-	src := &nt.Sources[n.Cluster]
+	src := nt.SourceOf(need)
 	return src.Block.Group(int(need - src.Base))
 }
 
@@ -203,7 +212,7 @@ func (p *Pass) ReadDeficit(dst []int64, need int32) {
 		return
 	}
 	clear(dst[copy(dst, p.Aggregate(need)):])
-	for r := n.Head; r != columnar.None; r = p.Claims.Next(r) {
+	for r := p.Claims.First(n); r != columnar.None; r = p.Claims.Next(r, n) {
 		columnar.SubClamp(dst, p.Vec(r))
 	}
 }
@@ -334,9 +343,9 @@ func (p *Pass) Resources(v []int64) model.Resources {
 }
 
 // Weight returns how many rows a Need stands for.
-func (p *Pass) Weight(n *state.Line) int {
-	if n.Is(state.IsFold) {
-		return int(p.st.Clusters[n.Cluster].Folds.List[n.Group].Rows)
+func (p *Pass) Weight(need int32) int {
+	if p.Lines[need].Is(state.IsFold) {
+		return int(p.FoldOf(need).Rows)
 	}
 	return 1
 }

@@ -124,7 +124,7 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 		x.version = version
 	}
 	for _, need := range st.Divided {
-		c := st.Lines[need].Cluster
+		c := st.ClusterOf(need)
 		st.Clusters[c].Dirty, st.Clusters[c].Patch = true, st.Sources[c].Rows == st.Sources[c].Had
 	}
 	p.findChanged()
@@ -237,6 +237,7 @@ func (p *Pass) StartOver() {
 	rows := p.layRows()
 	room := s.Supply.RowMax() + s.Supply.RowMax()/16
 	st.reserve(rows, room)
+	st.Atlas = state.NewAtlas(st.Arena, st.Sources, rows)
 	st.Lines = alloc.MakeDirty[state.Line](st.Arena, rows)
 	st.RankSlots = alloc.MakeDirty[int32](st.Arena, rows)
 	st.RankOf = alloc.MakeDirty[int32](st.Arena, rows)
@@ -256,7 +257,7 @@ func (p *Pass) StartOver() {
 // LineBytes and MachineBytes are the sizes of the columns per line and per machine: those of the store, and those of
 // gangs that package victims lays beside them.
 const (
-	LineBytes    = 32 + 5*4 + 1 + 1
+	LineBytes    = 24 + 5*4 + 1 + 1
 	MachineBytes = 8 + 1 + 3*4
 )
 
@@ -319,10 +320,10 @@ func (p *Pass) UndoTurn(v Visit) {
 	n := &p.Lines[v.Need]
 	last, from := v.credited, n.Acquired
 	if n.Is(state.IsUncredited) { // it was credited at its turn: everything is taken back
-		last, from = columnar.None, n.Head
+		last, from = columnar.None, p.Claims.First(n)
 	}
 	for r := from; r != columnar.None; {
-		next := p.Claims.Next(r)
+		next := p.Claims.Next(r, n)
 		p.Claims.Release(r)
 		p.Taken[r] = false
 		r = next

@@ -51,7 +51,7 @@ func (l *Worker) Start(need int32) {
 
 // Resume makes a Need the one at work; it lacks what its claims do not cover.
 func (l *Worker) Resume(need int32) {
-	if l.p.Lines[need].Head == columnar.None {
+	if l.p.Lines[need].Tail == columnar.None {
 		l.Start(need)
 		return
 	}
@@ -98,7 +98,7 @@ func (l *Worker) Finish(need int32) {
 	if l.Lacks == 0 {
 		n := &l.p.Lines[need]
 		n.Status = n.Status&^state.IsUncoverable | state.IsSatisfied
-		l.Figures.Satisfied += l.p.Weight(n)
+		l.Figures.Satisfied += l.p.Weight(need)
 	}
 }
 

@@ -142,7 +142,7 @@ func (x *Index) withoutVoided(a *alloc.Arena, need int32, h *holding, kept []col
 			continue
 		}
 		others = append(others, r)
-		if res := x.store.t.Snapshot.Supply.Reservation(r); x.store.t.ofPlan(&res) && x.store.t.leaves(r, x.store.t.Lines[need].Cluster) {
+		if res := x.store.t.Snapshot.Supply.Reservation(r); x.store.t.ofPlan(&res) && x.store.t.leaves(r, x.store.t.Atlas.ClusterOf(need)) {
 			x.store.t.holdBack(need)
 		}
 	}

@@ -58,13 +58,14 @@ func newWorld(t *testing.T, silent bool, machines ...model.Machine) *world {
 	}
 	w.tables = holds.Tables{Snapshot: s, Arena: alloc.NewArena(alloc.Pass), Kinds: []state.Kind{{Priority: 5, Worth: state.Worth(5, 0, 0)}}, Plans: true}
 	for c, id := range s.Clusters {
-		src := state.Source{Base: int32(c)}
+		src := state.Source{Base: int32(c), Room: 1}
 		if src.SetBlock(needs.Block(id)); src.Block != nil {
-			w.tables.Lines = append(w.tables.Lines, state.Line{Cluster: int32(c)})
+			w.tables.Lines = append(w.tables.Lines, state.Line{})
 			w.tables.Order, w.tables.RankOf = append(w.tables.Order, int32(c)), append(w.tables.RankOf, int32(c))
 		}
 		w.tables.Sources = append(w.tables.Sources, src)
 	}
+	w.tables.Atlas = state.NewAtlas(w.tables.Arena, w.tables.Sources, len(w.tables.Sources))
 	w.store.Begin(s, true)
 	return w
 }

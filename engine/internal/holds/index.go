@@ -27,6 +27,7 @@ type Tables struct {
 	Lines    []state.Line // the index writes the flag IsHeldBack
 	Kinds    []state.Kind
 	Sources  []state.Source
+	Atlas    state.Atlas
 	Order    []int32 // Needs in rank order
 	RankOf   []int32 // by line: the Need's place in Order
 	// Plans says that the machines of a plan of preemption are held for as long as one of them is. Without

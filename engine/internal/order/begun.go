@@ -368,6 +368,6 @@ func (p *Pass) IsCreatedFor(r columnar.Row, need int32) bool {
 	if !n.Is(state.IsFold) {
 		return false
 	}
-	_, found := slices.BinarySearchFunc(p.st.Clusters[n.Cluster].Fold.Created, cycle.CreatedFor{Row: r, Need: need}, compareCreated)
+	_, found := slices.BinarySearchFunc(p.st.Clusters[p.ClusterOf(need)].Fold.Created, cycle.CreatedFor{Row: r, Need: need}, compareCreated)
 	return found
 }

@@ -202,7 +202,7 @@ func (f *Folder) changedRows(x *cycle.ClusterState, rows []uint32) {
 		was := *n
 		f.moves.touched = append(f.moves.touched, int32(row))
 		f.row(x, n, int(row))
-		n.Head, n.Tail = was.Head, was.Tail
+		n.Tail = was.Tail
 		if n.Kind == was.Kind && n.Group == was.Group && (n.Status|was.Status)&(state.IsFold|state.IsMember) == 0 {
 			n.Status |= state.IsStale | state.IsChanged
 			continue
@@ -223,7 +223,7 @@ func (f *Folder) beginAnew() {
 			n.Empty() // of before it joined
 			continue
 		}
-		*n = state.Line{Kind: n.Kind, Cluster: n.Cluster, Group: n.Group, Status: n.Status & (state.IsParked | state.IsFold | state.HasSame | state.NeverFolds)}
+		*n = state.Line{Kind: n.Kind, Group: n.Group, Status: n.Status & (state.IsParked | state.IsFold | state.HasSame | state.NeverFolds)}
 		if n.Is(state.NeverFolds) || n.Is(state.HasSame) && !n.Is(state.IsFold) {
 			n.Status |= state.IsUncoverable // until its turn has shown that a domain covers it
 		}
@@ -233,7 +233,7 @@ func (f *Folder) beginAnew() {
 // row makes the line of a row.
 func (f *Folder) row(x *cycle.ClusterState, n *state.Line, row int) {
 	p, b := f.p, f.block
-	*n = state.Line{Cluster: f.c}
+	*n = state.Line{}
 	profile, aggregate := b.Profiles()[row], b.AggregateIDs()[row]
 	unoffered, same := b.Unoffered(row), f.profiles.same(p, profile)
 	waits := unoffered.Waits(same)

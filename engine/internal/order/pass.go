@@ -117,7 +117,7 @@ func (p *Pass) undo() {
 	}
 	p.Crew.Each(len(st.Undoing.Visited), cycle.VisitedPerChunk, p.st.tasks.undo)
 	for _, need := range st.Divided {
-		for r := p.Lines[need].Acquired; r != columnar.None; r = p.Claims.Next(r) {
+		for n, r := p.Claims.WalkAcquired(&p.Lines[need]); r != columnar.None; r = p.Claims.Next(r, n) {
 			p.Claims.Release(r)
 			p.Taken[r] = false
 		}

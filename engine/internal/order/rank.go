@@ -144,7 +144,7 @@ func (p *Pass) compareRankSlots(a, b int32) int {
 
 // arrivalAt returns the arrival of a rank slot.
 func (p *Pass) arrivalAt(slot int32) int64 {
-	src := &p.Sources[p.Lines[slot].Cluster]
+	src := p.SourceOf(slot)
 	return src.Block.Arrival(int(slot - src.Base))
 }
 
@@ -315,7 +315,7 @@ func (f *Folder) moveRankSlot(x *cycle.ClusterState) {
 // rankSlotOf returns the number of the rank slot on which a Need sits. O(log swaps).
 func (p *Pass) rankSlotOf(need int32) int32 {
 	if p.folding.anySwaps {
-		rankSlots := p.st.Clusters[p.Lines[need].Cluster].Fold.RankSlots
+		rankSlots := p.st.Clusters[p.ClusterOf(need)].Fold.RankSlots
 		if at, ok := slices.BinarySearchFunc(rankSlots, need, func(s cycle.Swap, need int32) int { return cmp.Compare(s.Need, need) }); ok {
 			return rankSlots[at].RankSlot
 		}

@@ -25,7 +25,7 @@ func (p *Pass) noteLosers(t *victims.Turns, from int) {
 // what it would be credited with in the next one. No plan of a Need that ranks below has that.
 func (l *Worker) replaceLost(need int32) {
 	n, k := &l.p.Lines[need], l.p.KindOf(need)
-	c := int(n.Cluster)
+	c := int(l.p.ClusterOf(need))
 	if !l.p.Snap.Demand.Reported(l.p.Snap.Clusters[c]) {
 		return
 	}
@@ -49,7 +49,7 @@ func (l *Worker) replaceLost(need int32) {
 	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(l.p.Snap.KeepKey(a), l.p.Snap.KeepKey(b)) })
 	missing := alloc.Make[int64](l.Arena, l.p.Dims)
 	copy(missing, l.p.Aggregate(need))
-	for r := n.Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		if !l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Promised.TakenBy(r) == ranks.None {
 			columnar.SubClamp(missing, l.p.Vec(r))
 		}

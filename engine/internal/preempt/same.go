@@ -91,7 +91,7 @@ func (l *Worker) ownHelps(need int32, k *state.Kind) bool {
 			add(r) // the others are candidates, so the bound counts them
 		}
 	})
-	for r := l.p.Lines[need].Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.WalkAcquired(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		add(r)
 	}
 	for i := range domainTotals.List {

@@ -28,7 +28,7 @@ func (l *Worker) preemptSpread(need int32, k *state.Kind) {
 	l.Resume(need)
 	l.Acquiring.Spread.Start(l.p.Snap.Supply, k.Spread)
 	sc := &l.Acquiring.Spread
-	for r := n.Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		sc.Count(r)
 	}
 	flying := l.InFlightFor(need, k)

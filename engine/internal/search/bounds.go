@@ -177,7 +177,7 @@ func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 	if !x.listed {
 		b.listUnits(l, at, k)
 	}
-	c := l.p.Lines[need].Cluster
+	c := l.p.ClusterOf(need)
 	for i := range x.units {
 		u := &x.units[i]
 		if u.Cluster == c || u.Gang >= 0 && l.p.StateInTurn(&l.p.st.Gangs.List[u.Gang]) != u.State {
@@ -238,7 +238,7 @@ func (l *Worker) openCandidateDomains(need int32, k *state.Kind, pool *victims.U
 		}
 	}
 	l.EachOwn(need, k, add)
-	for r := l.p.Lines[need].Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.WalkAcquired(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		add(r)
 	}
 	for i := range domainTotals.List {

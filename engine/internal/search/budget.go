@@ -47,7 +47,7 @@ func (p *Pass) LostTurnToBudget(need int32) bool {
 		return false
 	}
 	later := p.RankOf[need] > p.Searched.endedAt
-	if p.Tenants.Shares == nil || p.Tenants.Shares.Of[n.Cluster] == tenancy.None {
+	if p.Tenants.Shares == nil || p.Tenants.Shares.Of[p.ClusterOf(need)] == tenancy.None {
 		return later && !p.Searched.tenants
 	}
 	return later || !p.Searched.tenants

@@ -102,7 +102,7 @@ type selectionMemory struct {
 // selectFor prepares the choice of units for a need. It keeps want, without a copy.
 func (l *Worker) selectFor(need int32, k *state.Kind, scope *victims.UnitScope, want []int64) *selection {
 	s := &l.sel
-	s.need, s.cluster, s.planFailed = need, l.p.Lines[need].Cluster, l.p.backsOff(need)
+	s.need, s.cluster, s.planFailed = need, l.p.ClusterOf(need), l.p.backsOff(need)
 	return l.selectUnits(k, scope, want)
 }
 

@@ -408,7 +408,7 @@ func (s *selection) walkOrder() []walked {
 		}
 	}
 	s.worker.EachOwn(s.need, s.k, add)
-	for r := s.worker.p.Lines[s.need].Acquired; r != columnar.None; r = s.worker.p.Claims.Next(r) {
+	for n, r := s.worker.p.Claims.WalkAcquired(&s.worker.p.Lines[s.need]); r != columnar.None; r = s.worker.p.Claims.Next(r, n) {
 		had := len(rows)
 		if add(r); len(rows) > had {
 			rows[had] = walked{stage: walkAcquired, key: uint64(had), row: r}
@@ -509,13 +509,13 @@ type candidateMemo struct {
 // findCandidates sets HasCandidates on a need that chooses freely if a pool's domains hold
 // anything to preempt for it.
 func (l *Worker) findCandidates(need int32, k *state.Kind, pool *victims.UnitPool) {
-	n := &l.p.Lines[need]
+	n, c := &l.p.Lines[need], l.p.ClusterOf(need)
 	m := &l.p.boundsOf[k.Number].candidates
 	if since := l.UnitsVersion(); m.since != since {
 		m.since, m.for1, m.for2 = since, -1, -1
 	}
 	switch {
-	case l.NoneToTake(k) || l.p.backsOff(need) || m.for2 >= 0 || m.for1 == n.Cluster:
+	case l.NoneToTake(k) || l.p.backsOff(need) || m.for2 >= 0 || m.for1 == c:
 		return
 	case m.hint != nil && l.selectFor(need, k, m.hint, l.p.Aggregate(need)).any():
 		n.Status |= state.HasCandidates
@@ -525,9 +525,9 @@ func (l *Worker) findCandidates(need int32, k *state.Kind, pool *victims.UnitPoo
 		return
 	}
 	if m.for1 < 0 {
-		m.for1 = n.Cluster
+		m.for1 = c
 	} else {
-		m.for2 = n.Cluster
+		m.for2 = c
 	}
 }
 
@@ -546,7 +546,7 @@ func (l *Worker) findInScopes(need int32, k *state.Kind, pool *victims.UnitPool)
 // gatherIn withholds what a need acquired in phase 1 outside of the cell that its plan frees.
 func (l *Worker) gatherIn(need int32, cell uint32) {
 	n := &l.p.Lines[need]
-	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) { // nothing was credited
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r, n) { // nothing was credited
 		if l.p.Candidates.Cut.CellOf[r] != cell {
 			n.Status |= state.IsWithheld
 			l.WithholdMachine(r, need)

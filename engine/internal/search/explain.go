@@ -166,7 +166,7 @@ func (p *Pass) PlanID(need int32) uint64 {
 	}
 	h := plan.Hash(plan.HashStart)
 	h.Add(uint64(p.Snap.Now), p.KindOf(need).Fingerprint, uint64(p.RankOf[need]))
-	for _, text := range [...]string{p.Snap.Clusters[p.Lines[need].Cluster], p.GroupName(need)} {
+	for _, text := range [...]string{p.Snap.Clusters[p.ClusterOf(need)], p.GroupName(need)} {
 		h.Add(uint64(len(text)))
 		for i := range len(text) {
 			h.Add(uint64(text[i]))
@@ -214,7 +214,7 @@ func (p *Pass) deadlineOf(r columnar.Row, x *victims.GangPlan) int64 {
 // row, so it stays the owner when the fold that the row is part of breaks up.
 func (p *Pass) reservationOf(x *victims.GangPlan) model.Reservation {
 	row := p.FirstRow(x.Need)
-	src := &p.Sources[p.Lines[x.Need].Cluster]
+	src := p.SourceOf(x.Need)
 	profile := p.Snap.Demand.Profile(src.Block.Profile(int(row - src.Base)))
 	res := model.Reservation{
 		Owner: model.Owner{

@@ -61,7 +61,7 @@ func (s *selection) listGangs() {
 func (s *selection) listSurplus(role *units.GangRole) {
 	rest := s.worker.Finding.Vecs.Take(s.worker.p.Dims)
 	spare := s.memory.spare[:0]
-	for r := s.worker.p.Lines[role.Need].Head; r != columnar.None; r = s.worker.p.Claims.Next(r) {
+	for n, r := s.worker.p.Claims.Walk(&s.worker.p.Lines[role.Need]); r != columnar.None; r = s.worker.p.Claims.Next(r, n) {
 		if s.worker.p.Preempted.VictimOf.Has(uint32(r)) {
 			continue
 		}
@@ -93,7 +93,7 @@ func (s *selection) listSurplus(role *units.GangRole) {
 // sumOfOthers sums up what a need has, without taken machines and without the rows in but.
 func (s *selection) sumOfOthers(sum []int64, need int32, but []columnar.Row) {
 	clear(sum)
-	for r := s.worker.p.Lines[need].Head; r != columnar.None; r = s.worker.p.Claims.Next(r) {
+	for n, r := s.worker.p.Claims.Walk(&s.worker.p.Lines[need]); r != columnar.None; r = s.worker.p.Claims.Next(r, n) {
 		if !s.worker.p.Preempted.VictimOf.Has(uint32(r)) && !slices.Contains(but, r) {
 			columnar.SatAdd(sum, s.worker.p.Vec(r))
 		}

@@ -303,7 +303,7 @@ func (l *Worker) CountOn(r columnar.Row, need int32) {
 		l.p.plan(r, need)
 	case model.Configured:
 		l.LogTaken(r, l.p.Preempted.VictimOf.Has(uint32(r))) // a victim of this plan was logged when it was taken
-		if l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]] != l.p.Lines[need].Cluster {
+		if l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]] != l.p.ClusterOf(need) {
 			l.p.plan(r, need)
 		}
 	}

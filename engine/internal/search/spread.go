@@ -67,7 +67,7 @@ func (s *selection) underSkew(flying []columnar.Row, gangs bool) (used []columna
 	for _, key := range s.keys {
 		w.uniform = w.uniform && s.worker.p.Snap.Supply.Splits(key)
 	}
-	for r := s.worker.p.Lines[s.need].Head; r != columnar.None; r = s.worker.p.Claims.Next(r) {
+	for n, r := s.worker.p.Claims.Walk(&s.worker.p.Lines[s.need]); r != columnar.None; r = s.worker.p.Claims.Next(r, n) {
 		sc.Count(r)
 	}
 	for _, r := range flying {

@@ -47,7 +47,7 @@ func (l *Worker) ReclaimBetweenTenants() {
 		}
 		need, k := l.p.Order[rank], &l.p.Kinds[l.p.KindAt[rank]]
 		n := &l.p.Lines[need]
-		taker := t.Of[n.Cluster]
+		taker := t.Of[l.p.ClusterOf(need)]
 		switch {
 		case n.Status&(state.IsSatisfied|state.IsParked|state.IsAwaiting) != 0 || !l.p.IsShort(rank):
 			continue
@@ -110,7 +110,7 @@ func (p *Pass) exhaustedFor(need int32) victims.ExhaustedTurn {
 	if n.Is(state.IsPinned) || p.Reserved.Had(need) || p.Opts.Explain || p.SearchEnded() {
 		return victims.ExhaustedTurn{}
 	}
-	return victims.ExhaustedTurn{Cluster: n.Cluster, Kind: n.Kind, Changes: p.Tenants.Shares.Changes, Plans: len(p.Preempted.Plans) + 1}
+	return victims.ExhaustedTurn{Cluster: p.ClusterOf(need), Kind: n.Kind, Changes: p.Tenants.Shares.Changes, Plans: len(p.Preempted.Plans) + 1}
 }
 
 // noteExhausted memoizes whether the turn at work found anything to preempt, if its taker may

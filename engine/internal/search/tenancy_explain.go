@@ -19,7 +19,7 @@ func (p *Pass) noteNoTurn(need int32, verdict string) {
 		return
 	}
 	why := records.TenancyExplanation{Verdict: verdict}
-	if tenant := p.Tenants.Shares.Of[p.Lines[need].Cluster]; tenant != tenancy.None {
+	if tenant := p.Tenants.Shares.Of[p.ClusterOf(need)]; tenant != tenancy.None {
 		why.Tenant = p.Tenants.Shares.Policy[tenant].Name
 	}
 	p.Told.TenancyWhys = append(p.Told.TenancyWhys, records.Turn{TenancyExplanation: why, Need: need})

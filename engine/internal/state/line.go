@@ -61,19 +61,18 @@ const SitsOut = IsParked | IsHeldBack
 
 // Line is the working record of one row of the demand. A Need is identified by the number of its line.
 // Rows are numbered cluster by cluster, in the order of the clusters' ids, with gaps that leave room
-// for new rows; see pass.outward. A fold has the number of the first of its rows in the cluster. A line
-// is 32 bytes, half a cache line, and contains no pointers.
+// for new rows; see Atlas. A fold has the number of the first of its rows in the cluster. A line
+// is 24 bytes and contains no pointers.
 type Line struct {
-	Kind    uint32
-	Cluster int32  // index of snapshot.Clusters
-	Group   uint32 // number of the group's name in the supply, or NoGroup; a fold's number with IsFold or IsMember
-	Status  Status
+	Kind   uint32
+	Group  uint32 // number of the group's name in the supply, or NoGroup; a fold's number with IsFold or IsMember
+	Status Status
 	// Domain is the chosen value of the Same key, 0 = none; with IsMember, the line that stands for the
 	// fold.
 	Domain uint32
-	// The claims are a chain from Head to Tail (see Claims): credited machines first, then, from
+	// The claims are a chain that ends at Tail (see Claims): credited machines first, then, from
 	// Acquired on, machines that were free.
-	Head, Tail, Acquired columnar.Row
+	Tail, Acquired columnar.Row
 }
 
 // Is reports whether any of the flags of s is set.
@@ -85,9 +84,9 @@ type claim struct {
 	next columnar.Row
 }
 
-// Claims says, by machine, which Need claims it. The claims of a Need are a chain from Line.Head to
-// Line.Tail. Only the methods here write claims and the ends of chains. A machine is on one chain at
-// most: whoever claims it has to take it off another Need's chain before.
+// Claims says, by machine, which Need claims it. The claims of a Need are a chain that ends at
+// Line.Tail; behind the last machine comes the first. Only the methods here write claims and the ends of chains. A machine
+// is on one chain at most: whoever claims it has to take it off another Need's chain before.
 type Claims []claim
 
 // NewClaims returns a table in which no machine is claimed.
@@ -102,21 +101,38 @@ func NewClaims(a *alloc.Arena, machines int) Claims {
 // Of returns the Need that claims a machine; Unclaimed or Loose when none does.
 func (c Claims) Of(r columnar.Row) int32 { return c[r].need }
 
-// Next returns the machine after another one in a chain; None at its end.
-func (c Claims) Next(r columnar.Row) columnar.Row { return c[r].next }
+// First returns the first machine in the chain of a Need; None when it has none.
+func (c Claims) First(n *Line) columnar.Row {
+	if n.Tail == columnar.None {
+		return columnar.None
+	}
+	return c[n.Tail].next
+}
+
+// Next returns the machine after another one in the chain of a Need; None at its end.
+func (c Claims) Next(r columnar.Row, n *Line) columnar.Row {
+	if r == n.Tail {
+		return columnar.None
+	}
+	return c[r].next
+}
+
+// Walk returns a Need and the first machine in its chain, for a loop with Next.
+func (c Claims) Walk(n *Line) (*Line, columnar.Row) { return n, c.First(n) }
+
+// WalkAcquired is Walk from the first acquired machine on.
+func (c Claims) WalkAcquired(n *Line) (*Line, columnar.Row) { return n, n.Acquired }
 
 // Claim claims a machine for a Need: it becomes the last of the chain.
 func (c Claims) Claim(r columnar.Row, need int32, n *Line) {
 	if invariants.Enabled && c[r].need >= 0 {
 		panic("a machine that a Need claims is claimed once more")
 	}
-	c[r] = claim{need: need}
-	if n.Head == columnar.None {
-		n.Head = r
-	} else {
-		c[n.Tail].next = r
+	first := r
+	if last := n.Tail; last != columnar.None {
+		first, c[last].next = c[last].next, r
 	}
-	n.Tail = r
+	c[r], n.Tail = claim{need, first}, r
 }
 
 // Acquire claims a free machine for a Need.
@@ -147,10 +163,13 @@ func (c Claims) Settle(r columnar.Row) {
 
 // Filter takes the machines off a Need's chain that have been released.
 func (c Claims) Filter(need int32, n *Line) {
-	r, first := n.Head, n.Acquired
+	r, last, first := c.First(n), n.Tail, n.Acquired
 	n.Empty()
 	for acquired := false; r != columnar.None; {
 		next := c[r].next
+		if r == last {
+			next = columnar.None
+		}
 		acquired = acquired || r == first
 		if c[r].need == need {
 			c[r].need = Unclaimed
@@ -166,33 +185,32 @@ func (c Claims) Filter(need int32, n *Line) {
 
 // Truncate ends a Need's chain at a machine that was credited; None empties it.
 func (c Claims) Truncate(n *Line, last columnar.Row) {
-	if last == columnar.None {
-		n.Head = columnar.None
-	} else if n.Tail != last {
-		c[last].next = columnar.None
+	if last != columnar.None {
+		c[last].next = c.First(n)
 	}
 	n.Tail, n.Acquired = last, columnar.None
 }
 
 // Unlink releases a machine and takes it off a Need's chain. O(machines claimed).
 func (c Claims) Unlink(r columnar.Row, n *Line) {
-	last := columnar.None
-	for at := n.Head; at != r; at = c[at].next {
-		last = at
+	before := n.Tail
+	for c[before].next != r {
+		if before = c[before].next; before == n.Tail {
+			panic("the machine is not on the Need's chain")
+		}
 	}
-	if last == columnar.None {
-		n.Head = c[r].next
-	} else {
-		c[last].next = c[r].next
-	}
-	if n.Tail == r {
-		n.Tail = last
+	c[before].next = c[r].next
+	switch {
+	case before == r:
+		n.Tail = columnar.None
+	case n.Tail == r:
+		n.Tail = before
 	}
 	c.Release(r)
 }
 
 // Empty forgets the chain of a Need.
-func (n *Line) Empty() { n.Head, n.Tail, n.Acquired = columnar.None, columnar.None, columnar.None }
+func (n *Line) Empty() { n.Tail, n.Acquired = columnar.None, columnar.None }
 
 // Source describes the lines of one cluster.
 type Source struct {
@@ -216,12 +234,10 @@ func (s *Source) SetBlock(b *demand.Block) {
 // RoomFor returns how many lines to reserve for a number of rows.
 func RoomFor(rows int) int { return rows + rows/32 + 8 }
 
-// Atlas maps a Need's number to its cluster, by tables small enough to stay in the cache. A walk in
-// rank order would otherwise miss the cache on every Need's line.
+// Atlas maps a Need's number to its cluster, by tables small enough to stay in the cache.
 type Atlas struct {
-	first   []int32 // by stretch of numbers: the cluster of its first number
-	bases   []int32 // by cluster: the number of its first line; a sentinel at the end
-	outward []int32 // by cluster: output number minus line number
+	first []int32 // by stretch of numbers: the cluster of its first number
+	bases []int32 // by cluster: the number of its first line; a sentinel at the end
 }
 
 // stretchBits is log2 of the length of a stretch. Every cluster has room for at least 8 lines, so at
@@ -231,15 +247,11 @@ const stretchBits = 6
 // NewAtlas builds the atlas of a number of lines.
 func NewAtlas(a *alloc.Arena, sources []Source, lines int) Atlas {
 	n := len(sources)
-	x := Atlas{
-		first:   alloc.MakeDirty[int32](a, lines>>stretchBits+1),
-		bases:   alloc.MakeDirty[int32](a, n+1),
-		outward: alloc.MakeDirty[int32](a, n),
-	}
+	x := Atlas{first: alloc.MakeDirty[int32](a, lines>>stretchBits+1), bases: alloc.MakeDirty[int32](a, n+1)}
 	stretch := 0
 	for c := range sources {
 		src := &sources[c]
-		x.bases[c], x.outward[c] = src.Base, src.Outer-src.Base
+		x.bases[c] = src.Base
 		for ; stretch<<stretchBits < int(src.Base)+src.Room; stretch++ {
 			x.first[stretch] = int32(c)
 		}
@@ -247,9 +259,6 @@ func NewAtlas(a *alloc.Arena, sources []Source, lines int) Atlas {
 	x.bases[n] = math.MaxInt32
 	return x
 }
-
-// Number returns the number in outputs of a line.
-func (x *Atlas) Number(line int32) int32 { return line + x.outward[x.ClusterOf(line)] }
 
 // ClusterOf returns the cluster of a Need: one look-up, then a scan of the clusters of a stretch.
 func (x *Atlas) ClusterOf(need int32) int32 {

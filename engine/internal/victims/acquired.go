@@ -103,7 +103,7 @@ func (l *Worker) TakeAcquired(r columnar.Row, need int32) {
 			n.Status |= state.IsSatisfied // its stamp was divided anew, and could not give back a machine that is held
 		} else {
 			n.Status |= state.LackedNothing
-			l.p.Satisfied -= l.p.Weight(n)
+			l.p.Satisfied -= l.p.Weight(by)
 		}
 		l.voidAll(by) // others may have taken of that what it did not need
 	}
@@ -116,7 +116,7 @@ func (l *Worker) TakeAcquired(r columnar.Row, need int32) {
 // these machines are of no use.
 func (l *Worker) Withhold(need int32, domain uint32) {
 	n := &l.p.Lines[need]
-	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r, n) {
 		l.WithholdMachine(r, need)
 	}
 	l.p.Claims.Filter(need, n)

@@ -129,7 +129,7 @@ func (p *Pass) mayBeOfGang(need int32) bool {
 // findGang finds the gang that a need is part of, if any. If rows of its group are folded, it
 // finds all gangs of the cluster, since a fold may join rows of several groups.
 func (l *Worker) findGang(need int32) {
-	x, src := &l.finder, &l.p.Sources[l.p.Lines[need].Cluster]
+	x, src := &l.finder, l.p.SourceOf(need)
 	x.draft = x.draft[:0]
 	d := &x.draft[x.newDraft()]
 	whole := false
@@ -142,9 +142,9 @@ func (l *Worker) findGang(need int32) {
 		}
 	}
 	if whole {
-		l.findGangs(l.p.Lines[need].Cluster)
+		l.findGangs(l.p.ClusterOf(need))
 	} else {
-		l.judge(l.p.Lines[need].Cluster, d)
+		l.judge(l.p.ClusterOf(need), d)
 	}
 	x.look(&l.p.st.Gangs, need)
 }
@@ -298,7 +298,7 @@ func (l *Worker) oneMachineHolds(c int32, d *gangDraft) bool {
 func (l *Worker) addGang(c int32, d *gangDraft) {
 	count := 0
 	for _, need := range d.needs {
-		for r := l.p.Lines[need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+		for n, r := l.p.Claims.Walk(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 			count++
 		}
 	}
@@ -338,7 +338,7 @@ func (l *Worker) measureRole(g *units.Gang, role *units.GangRole) (short bool) {
 		g.State = units.GangAlone
 	}
 	from := len(g.Members)
-	for r := l.p.Lines[role.Need].Head; r != columnar.None; r = l.p.Claims.Next(r) {
+	for n, r := l.p.Claims.Walk(&l.p.Lines[role.Need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		columnar.SatAdd(sum, l.p.Vec(r))
 		if l.p.Snap.View.State[r] != model.Configured {
 			g.State = units.GangAlone // assembling

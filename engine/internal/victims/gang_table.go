@@ -114,7 +114,7 @@ func (p *Pass) shortSince(need int32) int64 {
 
 // EachRow calls f for the rows that a need stands for: itself, or the members of a fold.
 func (p *Pass) EachRow(need int32, f func(src *state.Source, i int)) {
-	src := &p.Sources[p.Lines[need].Cluster]
+	src := p.SourceOf(need)
 	if !p.Lines[need].Is(state.IsFold) {
 		f(src, int(need-src.Base))
 		return

@@ -104,7 +104,7 @@ func (p *Pass) IsUnneeded(r columnar.Row, res *model.Reservation, members []int3
 	}
 	return !slices.ContainsFunc(members, func(n int32) bool {
 		leaving := p.Snap.View.State[r] == model.Draining ||
-			p.Snap.View.State[r] == model.Configured && p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != p.Lines[n].Cluster
+			p.Snap.View.State[r] == model.Configured && p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != p.ClusterOf(n)
 		awaitsAll := p.Lines[n].Is(state.IsAwaiting) && !p.Lines[n].Is(state.HasOwnPlan)
 		return !leaving || !p.Lines[n].Is(state.IsSatisfied) && !awaitsAll
 	})

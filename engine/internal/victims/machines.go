@@ -142,7 +142,7 @@ func (p *Pass) Eligible(c *Candidate, need int32, k *state.Kind) bool {
 	if c.acquired {
 		return p.isAcquired(c.Row) && k.AcceptsClass(class)
 	}
-	return !p.Preempted.VictimOf.Has(uint32(c.Row)) && p.Snap.ClusterOf[p.Snap.View.Cluster[c.Row]] != p.Lines[need].Cluster && k.AcceptsClass(class)
+	return !p.Preempted.VictimOf.Has(uint32(c.Row)) && p.Snap.ClusterOf[p.Snap.View.Cluster[c.Row]] != p.ClusterOf(need) && k.AcceptsClass(class)
 }
 
 // IsTaken reports whether a candidate has been taken.

@@ -37,7 +37,7 @@ func (p *Pass) NarrowKeys(need int32, k *state.Kind) (from, to int) {
 		return 0, 0
 	}
 	n := &p.Lines[need]
-	if _, pinned := p.PinnedDomain(need, k); pinned || n.Head != n.Acquired {
+	if _, pinned := p.PinnedDomain(need, k); pinned || p.Claims.First(n) != n.Acquired {
 		return 0, 0
 	}
 	own := p.Snap.Supply.SameKey(k.Matcher)

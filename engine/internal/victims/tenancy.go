@@ -62,13 +62,13 @@ func (p *Pass) TenantOf(r columnar.Row) int32 {
 		return t.Of[cluster]
 	}
 	if taker := p.Promised.TakenBy(r); taker != ranks.None {
-		return t.Of[p.Lines[taker].Cluster]
+		return t.Of[p.ClusterOf(taker)]
 	}
 	if need, counted := p.Tenants.Between.countedBy[r]; counted {
-		return t.Of[p.Lines[need].Cluster]
+		return t.Of[p.ClusterOf(need)]
 	}
 	if claimer != state.Unclaimed && !bound {
-		return t.Of[p.Lines[claimer].Cluster]
+		return t.Of[p.ClusterOf(claimer)]
 	}
 	return tenancy.None
 }

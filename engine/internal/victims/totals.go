@@ -99,7 +99,7 @@ func (l *Worker) SumAvailable(need int32, k *state.Kind) {
 		}
 	}
 	l.EachOwn(need, k, add)
-	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r, n) {
 		add(r)
 	}
 	if l.p.Candidates.Cut != nil || l.p.Reserved.Has(need) {
@@ -118,7 +118,7 @@ func (l *Worker) SumAvailable(need int32, k *state.Kind) {
 // it, serves no need ranked above it, and is neither a victim nor counted on by a plan. With
 // victims by gangs, the recorded lowest priority of a class prunes most classes.
 func (l *Worker) EachOwn(need int32, k *state.Kind, f func(columnar.Row)) {
-	c := int(l.p.Lines[need].Cluster)
+	c := int(l.p.ClusterOf(need))
 	rank := l.p.RankOf[need]
 	mine := func(r columnar.Row) bool {
 		h := l.p.Claims.Of(r)

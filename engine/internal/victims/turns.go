@@ -211,7 +211,7 @@ func (l *Worker) outline(need int32) {
 		}
 	}
 	l.EachOwn(need, k, add)
-	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r) {
+	for r := n.Acquired; r != columnar.None; r = l.p.Claims.Next(r, n) {
 		add(r)
 	}
 	rank, from := l.p.RankOf[need], len(l.Finding.outlines)
