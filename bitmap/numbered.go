@@ -2,11 +2,12 @@ package bitmap
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
 )
 
-// Numbered is a set of rows that does not change. It numbers its members 0, 1, 2 … in ascending order, so that columns of
+// Numbered is a set of rows that changes as a whole at most. It numbers its members 0, 1, 2 … in ascending order, so that columns of
 // them need no room for the rows that are not in the set. It takes a bit and a half per row.
 type Numbered struct {
 	words  []uint64
@@ -16,13 +17,24 @@ type Numbered struct {
 // NumberedIn returns the present members of a set, in the arena's memory. O(rows / 64).
 func NumberedIn(a *alloc.Arena, d *Dense) Numbered {
 	x := Numbered{words: alloc.MakeDirty[uint64](a, len(d.words)), before: alloc.MakeDirty[uint32](a, len(d.words))}
+	x.count(d)
+	return x
+}
+
+// Assign makes the present members of a set the members. O(rows / 64).
+func (x *Numbered) Assign(d *Dense) {
+	n := len(d.words)
+	x.words, x.before = slices.Grow(x.words[:0], n)[:n], slices.Grow(x.before[:0], n)[:n]
+	x.count(d)
+}
+
+func (x *Numbered) count(d *Dense) {
 	copy(x.words, d.words)
 	sum := uint32(0)
 	for i, w := range x.words {
 		x.before[i] = sum
 		sum += uint32(bits.OnesCount64(w))
 	}
-	return x
 }
 
 // Has reports whether a row is in the set.

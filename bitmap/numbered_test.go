@@ -12,6 +12,7 @@ func TestMembersAreNumbered(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	a := alloc.NewArena(alloc.Pass)
+	var again Numbered
 	for _, top := range []int{0, 1, 63, 64, 65, 1000} {
 		for _, share := range []float64{0, 0.1, 0.5, 1} {
 			d := NewDense(top)
@@ -21,6 +22,10 @@ func TestMembersAreNumbered(t *testing.T) {
 				}
 			}
 			x, number := NumberedIn(a, d), uint32(0)
+			if rng.IntN(2) == 0 {
+				again.Assign(d)
+				x = again
+			}
 			for row := range uint32(top + 1) {
 				if got := x.Number(row); got != number {
 					t.Fatalf("top %d: row %d has the number %d, want %d", top, row, got, number)

@@ -37,6 +37,7 @@ type Builder struct {
 	machines  []uint32 // by cluster: how many name it, in any state
 	unusable  []uint32 // by class: machines that are Deleting or Failed
 	changed   bitmap.Dense
+	moveOf    bitmap.Numbered // changed, with the indexes of their moves
 
 	entering entering
 	scratch  scratch

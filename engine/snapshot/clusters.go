@@ -68,7 +68,7 @@ func (b *Builder) numberClusters() {
 // spareMin, for each cluster.
 const (
 	spareShare = 16
-	spareMin   = 8
+	spareMin   = 16
 )
 
 // layClusters makes the lists of clusters, empty.

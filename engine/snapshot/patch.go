@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -135,8 +134,7 @@ func (b *Builder) takeOut(c int, out uint32) {
 		for changed[list[end].Row>>6]>>(list[end].Row&63)&1 == 0 {
 			end++
 		}
-		at, _ := slices.BinarySearchFunc(s.Moves, list[end].Row, func(m Move, r columnar.Row) int { return cmp.Compare(m.Row, r) })
-		s.Moves[at].Class = list[end].Class
+		s.Moves[b.moveOf.Number(uint32(list[end].Row))].Class = list[end].Class
 		to += copy(list[to:], list[from:end])
 		from = end + 1
 		if uint32(end) < configured {

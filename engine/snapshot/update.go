@@ -106,6 +106,7 @@ func (b *Builder) mark(rows []columnar.Row) []columnar.Row {
 	for _, r := range rows {
 		b.changed.Set(uint32(r))
 	}
+	b.moveOf.Assign(&b.changed)
 	b.scratch.rows = b.scratch.rows[:0]
 	if len(rows) < len(b.changed.Words()) {
 		b.scratch.rows = append(b.scratch.rows, rows...)

@@ -34,16 +34,15 @@ func (x *stamps) hold(s Stamp) uint32 {
 	if s == (Stamp{}) {
 		return 0
 	}
-	n := x.last
-	if x.list[n] != s {
-		known := false
-		if n, known = x.number[s]; !known {
+	if x.list[x.last] != s {
+		n, known := x.number[s]
+		if !known {
 			n = x.add(s)
 		}
 		x.last = n
 	}
-	x.refs[n]++
-	return n
+	x.refs[x.last]++
+	return x.last
 }
 
 func (x *stamps) add(s Stamp) uint32 {

@@ -286,7 +286,7 @@ func (g *Gatherer) Fill(b *workers.Batch) {
 // decides. The loop is short enough for many cache misses to be in flight at once.
 func (g *Gatherer) prefetch(b *workers.Batch) {
 	for _, need := range b.Need[:b.N] {
-		g.reads += uint64(g.Pass.AggregateOf(need)) // never written meanwhile
+		g.reads += g.Pass.Touch(need)
 	}
 }
 

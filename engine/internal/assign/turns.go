@@ -18,7 +18,7 @@ import (
 // that the gatherer skipped: gathering resumes right after that Need.
 func (l *Worker) acquireBatch(b *workers.Batch) {
 	for _, need := range b.Need[:b.N] { // independent reads: many cache misses overlap
-		l.walk.reads += uint64(l.p.Lines[need].Status) + uint64(l.p.AggregateOf(need))
+		l.walk.reads += l.p.Touch(need)
 	}
 	for i, need := range b.Need[:b.N] {
 		if rank := b.Rank[i]; l.p.IsTurnIdle(int(rank), l.p.KindAt[rank], false) || l.p.Lines[need].Is(state.IsSatisfied) {

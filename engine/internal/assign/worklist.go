@@ -478,11 +478,9 @@ func (l *Worker) creditAgain(x *cycle.ClusterState, need int32, stamp uint32, k 
 func (l *Worker) letGoAll(need int32) {
 	n, w := &l.p.Lines[need], &l.Crediting.work
 	w.old = w.old[:0]
-	for r := l.p.Claims.First(n); r != columnar.None; {
-		next := l.p.Claims.Next(r, n)
+	for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		l.p.Claims.Release(r)
 		w.old = append(w.old, r)
-		r = next
 	}
 	n.Empty()
 }

@@ -41,8 +41,16 @@ type Index struct {
 	generation uint64
 	Stale      bool
 	arena      *alloc.Arena // of the cycle: kinds of domains are allocated there
+	free       []freeList   // scratch of Build
 	s          *snapshot.Snapshot
 	dims       int // dimensions that the demand names
+}
+
+// freeList is the free machines of a class and state.
+type freeList struct {
+	class uint32
+	stage int
+	rows  []columnar.Row
 }
 
 // Domain has the shelves of one domain that a matcher accepts.
@@ -311,55 +319,61 @@ func (d *Index) Build(s *snapshot.Snapshot, a *alloc.Arena, dims, key int, taken
 	values := s.Supply.Values(key)
 	shelfAt := alloc.Make[uint32](a, s.Supply.ValueIDMax()) // by value, for the class and state at hand
 	sameOn := func(m uint32) bool { return s.Supply.SameKey(m) == key }
-	lists := func(f func(c, stage int, rows []columnar.Row)) {
-		for c := range s.Classes {
-			if share(uint32(c)) && slices.ContainsFunc(s.Classes[c].Matchers, sameOn) {
-				f(c, 0, s.Idle.At(c))
-				f(c, 1, s.Speculative.At(c))
-			}
+	d.free = d.free[:0]
+	for c := range s.Classes {
+		if share(uint32(c)) && slices.ContainsFunc(s.Classes[c].Matchers, sameOn) {
+			d.free = append(d.free, freeList{uint32(c), 0, s.Idle.At(c)}, freeList{uint32(c), 1, s.Speculative.At(c)})
 		}
 	}
 	all, count := bitmap.DenseIn(a, s.Supply.RowMax()), 0
-	lists(func(_, _ int, rows []columnar.Row) {
-		for _, r := range rows {
+	for i := range d.free {
+		for _, r := range d.free[i].rows {
 			if values[r] != 0 {
 				all.Set(uint32(r))
 				count++
 			}
 		}
-	})
+	}
 	d.rows, d.shelfOf = bitmap.NumberedIn(a, &all), alloc.MakeDirty[uint32](a, count)
-	lists(func(c, stage int, rows []columnar.Row) {
-		first := len(d.Shelves)
-		for _, r := range rows {
-			if v := values[r]; v != 0 {
-				d.count(r, v, uint32(c), stage, shelfAt)
-			}
-		}
-		for i := first; i < len(d.Shelves); i++ {
-			sh := &d.Shelves[i]
-			sh.Rows = alloc.MakeDirty[columnar.Row](a, int(sh.Left))[:0]
-			shelfAt[sh.value] = 0
-		}
-		for _, r := range rows {
-			if values[r] != 0 {
-				d.shelf(r).put(r, taken[r])
-			}
-		}
-	})
+	for i := range d.free {
+		d.shelve(&d.free[i], values, shelfAt, taken)
+	}
 	d.placeValues(byText)
 }
 
-// count counts a machine on the shelf of its value, adding the shelf if it is new.
-func (d *Index) count(r columnar.Row, value, class uint32, stage int, shelfAt []uint32) {
-	i := shelfAt[value]
-	if i == 0 {
-		d.Shelves = append(d.Shelves, shelf{value: value, Class: class, Stage: stage})
-		i = uint32(len(d.Shelves))
-		shelfAt[value] = i
+// shelve puts the free machines of a class and state on shelves, one for each value. shelfAt is zeros, by value, before and after.
+func (d *Index) shelve(of *freeList, values, shelfAt []uint32, taken []bool) {
+	if len(of.rows) == 0 {
+		return
 	}
-	d.shelfOf[d.rows.Number(uint32(r))] = i - 1
-	d.Shelves[i-1].Left++
+	first, shelves := len(d.Shelves), d.Shelves
+	for _, r := range of.rows {
+		v := values[r]
+		if v == 0 {
+			continue
+		}
+		i := shelfAt[v]
+		if i == 0 {
+			shelves = append(shelves, shelf{value: v, Class: of.class, Stage: of.stage})
+			i = uint32(len(shelves))
+			shelfAt[v] = i
+		}
+		d.shelfOf[d.rows.Number(uint32(r))] = i - 1
+		shelves[i-1].Left++
+	}
+	d.Shelves = shelves
+	for i := range shelves[first:] {
+		sh := &shelves[first+i]
+		sh.Rows = alloc.MakeDirty[columnar.Row](d.arena, int(sh.Left))[:0]
+	}
+	for _, r := range of.rows {
+		if v := values[r]; v != 0 {
+			shelves[shelfAt[v]-1].put(r, taken[r])
+		}
+	}
+	for i := range shelves[first:] {
+		shelfAt[shelves[first+i].value] = 0
+	}
 }
 
 // put appends a machine that was counted. A taken one is counted off again.

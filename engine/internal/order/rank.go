@@ -151,19 +151,14 @@ func (p *Pass) arrivalAt(slot int32) int64 {
 // slots returns the rank slots with the arrivals of their rows.
 func (p *Pass) slots() *ranks.Slots {
 	x := &p.st.slots
-	x.Needs, x.Clusters = p.st.RankSlots, x.Clusters[:0]
+	x.Needs, x.Clusters, x.Lines = p.st.RankSlots, x.Clusters[:0], p.Lines
 	for c := range p.Sources {
 		if src := &p.Sources[c]; src.Block != nil {
 			x.Clusters = append(x.Clusters, ranks.Rows{First: src.Base, Arrivals: src.Block.Arrivals()})
 		}
 	}
-	if x.KindOf == nil {
-		x.KindOf = p.st.kindOf
-	}
 	return x
 }
-
-func (st *Store) kindOf(need int32) uint32 { return st.Lines[need].Kind }
 
 // Needs of one stamp take each other's places in rank order so that the one with the largest minimum
 // unit goes first: otherwise a small Need could take the large one's machines. Needs of one stamp are

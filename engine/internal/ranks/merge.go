@@ -51,7 +51,7 @@ func (x *Ranking) PutIn(arrived []int32) int {
 		copy(x.KindAt[to:], x.KindAt[at:end])
 		copy(x.Lacking[to:], x.Lacking[at:end])
 		need := x.Slots.Needs[number]
-		x.Needs[to-1], x.KindAt[to-1], x.Lacking[to-1] = need, x.Slots.KindOf(need), false
+		x.Needs[to-1], x.KindAt[to-1], x.Lacking[to-1] = need, x.Slots.kindOf(need), false
 		end = at
 	}
 	return at

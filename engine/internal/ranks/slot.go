@@ -13,14 +13,19 @@
 // Ranking.
 package ranks
 
-import "sort"
+import (
+	"iter"
+	"sort"
+
+	"github.com/tonnage/tonnage/engine/internal/state"
+)
 
 // Slots has a slot for each row. Its arrival is that of the row. A Need sits on the slot of its first row in rank order, or,
 // after a swap, on that of another Need with the same stamp.
 type Slots struct {
-	Needs    []int32 // by slot: the Need that sits on it; None: the row is a member of a fold that has another slot
-	Clusters []Rows  // ascending by First
-	KindOf   func(need int32) uint32
+	Needs    []int32      // by slot: the Need that sits on it; None: the row is a member of a fold that has another slot
+	Clusters []Rows       // ascending by First
+	Lines    []state.Line // by Need: its kind
 }
 
 // Rows are the rows of a cluster.
@@ -29,19 +34,29 @@ type Rows struct {
 	Arrivals []int64 // of all
 }
 
-// each calls f for each slot of a range on which a Need sits, in ascending order.
-func (x *Slots) each(from, to int, f func(slot, need int32, arrival int64)) {
-	c := sort.Search(len(x.Clusters), func(c int) bool { return int(x.Clusters[c].First)+len(x.Clusters[c].Arrivals) > from })
-	for ; c < len(x.Clusters) && int(x.Clusters[c].First) < to; c++ {
-		rows := &x.Clusters[c]
-		first := int(rows.First)
-		for slot := max(first, from); slot < min(first+len(rows.Arrivals), to); slot++ {
-			if need := x.Needs[slot]; need != None {
-				f(int32(slot), need, rows.Arrivals[slot-first])
+// run is consecutive slots of one cluster.
+type run struct {
+	first    int // slot
+	needs    []int32
+	arrivals []int64
+}
+
+// runs returns the slots of a range, cluster by cluster.
+func (x *Slots) runs(from, to int) iter.Seq[run] {
+	return func(yield func(run) bool) {
+		c := sort.Search(len(x.Clusters), func(c int) bool { return int(x.Clusters[c].First)+len(x.Clusters[c].Arrivals) > from })
+		for ; c < len(x.Clusters) && int(x.Clusters[c].First) < to; c++ {
+			base, arrivals := int(x.Clusters[c].First), x.Clusters[c].Arrivals
+			first, end := max(base, from), min(base+len(arrivals), to)
+			if !yield(run{first, x.Needs[first:end], arrivals[first-base : end-base]}) {
+				return
 			}
 		}
 	}
 }
+
+// kindOf returns the kind of a Need.
+func (x *Slots) kindOf(need int32) uint32 { return x.Lines[need].Kind }
 
 // arrival returns the arrival of a slot. O(log clusters).
 func (x *Slots) arrival(slot int32) int64 {

@@ -47,9 +47,8 @@ func (s *Sorter) Sort() {
 		s.placeInOrder(words, ^uint64(0))
 		return
 	}
-	keyOf := func(need int32, arrival int64) (key uint64, kind uint32) {
-		kind = s.Slots.KindOf(need)
-		return worths[kind]<<width | (uint64(arrival) - uint64(low)), kind
+	keyAt := func(slot uint64) uint64 {
+		return worths[s.Slots.kindOf(s.Slots.Needs[slot])]<<width | (uint64(s.Slots.arrival(int32(slot))) - uint64(low))
 	}
 	// A word is the leading bits of the key, above the kind if there is room for it, above the rank
 	// slot's number. With the kind in the word, the order can be written without a look at the rank
@@ -66,15 +65,21 @@ func (s *Sorter) Sort() {
 		to := words[sumParts(parts[:worker]).taken:]
 		from, end := s.stretch(len(s.Slots.Needs), worker)
 		i := 0
-		s.Slots.each(from, end, func(slot, need int32, arrival int64) {
-			key, kind := keyOf(need, arrival)
-			w := key>>drop<<low64 | uint64(slot)
-			if low64 > numbers {
-				w |= uint64(kind) << numbers
+		for x := range s.Slots.runs(from, end) {
+			for at, need := range x.needs {
+				if need == None {
+					continue
+				}
+				kind := s.Slots.kindOf(need)
+				key := worths[kind]<<width | (uint64(x.arrivals[at]) - uint64(low))
+				w := key>>drop<<low64 | uint64(x.first+at)
+				if low64 > numbers {
+					w |= uint64(kind) << numbers
+				}
+				to[i] = w
+				i++
 			}
-			to[i] = w
-			i++
-		})
+		}
 	})
 	for shift := low64; shift < low64+top-drop; shift += digitBits {
 		if s.dealDigit(words, spare[:len(words)], shift) {
@@ -84,10 +89,7 @@ func (s *Sorter) Sort() {
 	if drop > 0 {
 		ends := s.untiedEnds(words, low64)
 		s.Crew.Run(func(worker int) {
-			settleTies(words[ends[worker]:ends[worker+1]], low64, number, func(slot uint64) uint64 {
-				key, _ := keyOf(s.Slots.Needs[slot], s.Slots.arrival(int32(slot)))
-				return key
-			})
+			settleTies(words[ends[worker]:ends[worker+1]], low64, number, keyAt)
 		})
 	}
 	if low64 > numbers {
@@ -121,9 +123,13 @@ func (s *Sorter) lookOver() []part {
 	crew.Run(func(worker int) {
 		x := part{low: math.MaxInt64, high: math.MinInt64}
 		from, to := s.stretch(len(s.Slots.Needs), worker)
-		s.Slots.each(from, to, func(_, _ int32, arrival int64) {
-			x = part{x.taken + 1, min(x.low, arrival), max(x.high, arrival)}
-		})
+		for y := range s.Slots.runs(from, to) {
+			for at, need := range y.needs {
+				if need != None {
+					x = part{x.taken + 1, min(x.low, y.arrivals[at]), max(x.high, y.arrivals[at])}
+				}
+			}
+		}
 		parts[worker] = x
 	})
 	return parts
@@ -143,10 +149,14 @@ func sumParts(parts []part) part {
 // listSlots lists the numbers of the slots that are in use.
 func (s *Sorter) listSlots(words []uint64) {
 	n := 0
-	s.Slots.each(0, len(s.Slots.Needs), func(slot, _ int32, _ int64) {
-		words[n] = uint64(slot)
-		n++
-	})
+	for x := range s.Slots.runs(0, len(s.Slots.Needs)) {
+		for at, need := range x.needs {
+			if need != None {
+				words[n] = uint64(x.first + at)
+				n++
+			}
+		}
+	}
 }
 
 // placeInOrder writes the order, given words whose masked bits are numbers of slots.
@@ -155,7 +165,7 @@ func (s *Sorter) placeInOrder(words []uint64, mask uint64) {
 	s.Crew.Each(len(words), slotsPerChunk, func(_, from, to int) {
 		for i := from; i < to; i++ {
 			need := s.Slots.Needs[words[i]&mask]
-			s.Needs[i], s.KindAt[i] = need, s.Slots.KindOf(need)
+			s.Needs[i], s.KindAt[i] = need, s.Slots.kindOf(need)
 			s.RankOf[need] = int32(i)
 		}
 	})
@@ -262,7 +272,7 @@ func settleTies(words []uint64, from int, number uint64, key func(slot uint64) u
 // sortByComparing sorts numbers of slots by comparison, for arrivals too far apart for a key of 64
 // bits.
 func (s *Sorter) sortByComparing(numbers, worths []uint64) {
-	worth := func(slot uint64) uint64 { return worths[s.Slots.KindOf(s.Slots.Needs[slot])] }
+	worth := func(slot uint64) uint64 { return worths[s.Slots.kindOf(s.Slots.Needs[slot])] }
 	slices.SortFunc(numbers, func(a, b uint64) int {
 		return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(s.Slots.arrival(int32(a)), s.Slots.arrival(int32(b))), cmp.Compare(a, b))
 	})
