@@ -81,3 +81,47 @@ func TestRowsComeAndGo(t *testing.T) {
 		anew.Close()
 	}
 }
+
+// TestTheLastClusterFillsItsRoom: rows come one by one, past the room that their cluster was given, and each waits for a machine,
+// so that the last row has a turn.
+func TestTheLastClusterFillsItsRoom(t *testing.T) {
+	s, d := supply.New(), demand.New()
+	m := model.Machine{ID: "m", State: model.Idle, Host: "h", InstanceType: "t", Resources: model.NewResources(model.Amount{Name: "cpu", Value: 2000})}
+	if err := s.Put(&m); err != nil {
+		t.Fatal(err)
+	}
+	for _, acquire := range []engine.AcquireRule{engine.AcquireCheapest, engine.AcquireFit} {
+		opts := engine.DefaultOptions()
+		opts.Acquire = acquire
+		kept, err := engine.New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var needs []model.Need
+		full := 0
+		for step := range 60 {
+			p, err := model.NewProfile(model.ProfileSpec{Priority: int32(step)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			needs = append(needs, model.Need{Cluster: "c", Profile: p, Arrival: 1, Aggregate: model.NewResources(model.Amount{Name: "cpu", Value: 2000})})
+			if err := d.Replace("c", needs); err != nil {
+				t.Fatal(err)
+			}
+			got, err := kept.Cycle(engine.Input{Supply: s, Demand: d, Now: int64(1e12) + int64(step)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := got.Need(step); len(last.Claimed) != 1 {
+				t.Fatalf("step %d: the row of the highest priority has %d machines", step, len(last.Claimed))
+			}
+			if got.Stats.Full {
+				full++
+			}
+		}
+		if full < 2 || full > 10 {
+			t.Errorf("%d of 60 cycles started over; the room was to be filled a few times", full)
+		}
+		kept.Close()
+	}
+}

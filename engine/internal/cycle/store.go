@@ -99,7 +99,7 @@ type foldState struct {
 	RankSlots []Swap       // the same, sorted by Need
 }
 
-// FindDirty marks the clusters that changed; false when a cluster has more rows than it has room for.
+// FindDirty marks the clusters that changed; false when a cluster has as many rows as it has room for, or more.
 func (p *Pass) FindDirty(freeMoved bool) bool {
 	st, s := p.st, p.Snap
 	if len(st.Claims) < s.Supply.RowMax() {
@@ -114,7 +114,7 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 			version = src.Block.Version()
 		}
 		st.Atlas.SetAggregates(c, src.Block)
-		if src.Rows > src.Room {
+		if src.Rows >= src.Room { // Touch reads the line behind a row
 			return false
 		}
 		outer += int32(src.Rows)

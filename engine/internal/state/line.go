@@ -219,7 +219,7 @@ type Source struct {
 	Outer int32         // number of its first row in outputs, which have no gaps
 	Rows  int
 	Had   int // rows in the last cycle
-	Room  int // how many lines are reserved for it, at least rows
+	Room  int // how many lines are reserved for it, more than rows
 }
 
 // SetBlock says what the cluster's demand is; nil = it has none.
