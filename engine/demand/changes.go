@@ -16,8 +16,10 @@ type ClusterChange struct {
 	// Rows of the block that may have changed, ascending, each once; none when
 	// Whole. No rows at all: the cluster reported for the first time.
 	Rows []uint32
-	// Arrived are those of Rows whose arrival may have changed.
-	Arrived []uint32
+	// Arrived are the rows whose arrival may have changed, ascending: some of Rows; of a Whole change all such rows that there
+	// were before, and those that are new. AllArrived: that of any row may have changed.
+	Arrived    []uint32
+	AllArrived bool
 }
 
 // The bounds of what is remembered of the past: so many rows, and so many changes of
@@ -45,7 +47,8 @@ type change struct {
 	version uint64 // when it was last added to
 	cluster string
 	first   uint32
-	whole   bool
+	whole   bool // the rows are those that arrived
+	all     bool // whole, and any row may have arrived
 	open    bool // rows that change one by one may still join
 }
 
@@ -80,21 +83,19 @@ func (l *changeLog) fit(rows, clusters int) {
 	l.entriesMax = min(max(clusters*changesPerCluster, changesLeast), changesMax)
 }
 
-// note remembers that rows of a cluster's block changed, which has so many.
-func (l *changeLog) note(version uint64, cluster string, rows []changedRow, of int) {
-	if tooMany(len(rows), of) {
-		l.noteWhole(version, cluster)
-		return
+// note remembers that rows of a cluster's block changed, which has so many. renumbered: rows came or went. It overwrites rows.
+func (l *changeLog) note(version uint64, cluster string, rows []changedRow, of int, renumbered bool) {
+	x := change{version: version, cluster: cluster, whole: renumbered || tooMany(len(rows), of)}
+	if x.whole {
+		rows = slices.DeleteFunc(rows, func(r changedRow) bool { return r&arrivedBit == 0 })
+		if x.all = tooMany(len(rows), of); x.all {
+			rows = nil
+		}
 	}
 	l.makeRoom(len(rows))
-	l.entries = append(l.entries, change{version: version, cluster: cluster, first: uint32(len(l.rows))})
+	x.first = uint32(len(l.rows))
+	l.entries = append(l.entries, x)
 	l.rows = append(l.rows, rows...)
-}
-
-// noteWhole remembers that a cluster's block is another.
-func (l *changeLog) noteWhole(version uint64, cluster string) {
-	l.makeRoom(0)
-	l.entries = append(l.entries, change{version: version, cluster: cluster, first: uint32(len(l.rows)), whole: true})
 }
 
 // noteOne is note for rows that change one by one: as long as nobody asks in
@@ -179,15 +180,12 @@ func (l *changeLog) merge(entries []int32) ClusterChange {
 	c := ClusterChange{Cluster: l.entries[entries[0]].cluster}
 	l.merging = l.merging[:0]
 	for _, i := range entries {
-		c.Whole = c.Whole || l.entries[i].whole
+		c.Whole, c.AllArrived = c.Whole || l.entries[i].whole, c.AllArrived || l.entries[i].all
 		to := uint32(len(l.rows))
 		if int(i)+1 < len(l.entries) {
 			to = l.entries[i+1].first
 		}
 		l.merging = append(l.merging, l.rows[l.entries[i].first:to]...)
-	}
-	if c.Whole {
-		return c
 	}
 	slices.Sort(l.merging)
 	rows, arrived := len(l.merged), len(l.arrived)
@@ -195,7 +193,9 @@ func (l *changeLog) merge(entries []int32) ClusterChange {
 		if i+1 < len(l.merging) && l.merging[i+1].row() == x.row() {
 			continue // the last one of a row has the bit if any has
 		}
-		l.merged = append(l.merged, x.row())
+		if !c.Whole {
+			l.merged = append(l.merged, x.row())
+		}
 		if x&arrivedBit != 0 {
 			l.arrived = append(l.arrived, x.row())
 		}

@@ -51,7 +51,14 @@ func unnamed(before, after sight, changes []demand.ClusterChange) string {
 		switch {
 		case !ok && (before.reported[c] != after.reported[c] || !reflect.DeepEqual(was, is)):
 			return c
-		case x.Whole || !ok:
+		case x.Whole:
+			for i := range min(len(was), len(is)) {
+				if _, ok := slices.BinarySearch(x.Arrived, uint32(i)); !ok && !x.AllArrived && was[i].Arrival != is[i].Arrival {
+					return fmt.Sprintf("%s row %d as one that arrived", c, i)
+				}
+			}
+			continue
+		case !ok:
 			continue
 		case len(was) != len(is):
 			return c + " as a whole"
@@ -60,7 +67,7 @@ func unnamed(before, after sight, changes []demand.ClusterChange) string {
 			if _, ok := slices.BinarySearch(x.Rows, uint32(i)); !ok && !reflect.DeepEqual(was[i], is[i]) {
 				return fmt.Sprintf("%s row %d", c, i)
 			}
-			if _, ok := slices.BinarySearch(x.Arrived, uint32(i)); !ok && was[i].Arrival != is[i].Arrival {
+			if _, ok := slices.BinarySearch(x.Arrived, uint32(i)); !ok && !x.AllArrived && was[i].Arrival != is[i].Arrival {
 				return fmt.Sprintf("%s row %d as one that arrived", c, i)
 			}
 		}

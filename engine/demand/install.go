@@ -87,7 +87,7 @@ func (t *Table) remove(b *Block) {
 	t.order = slices.Delete(t.order, i, i+1)
 	t.log.fit(t.rows, len(t.order))
 	t.version++
-	t.log.noteWhole(t.version, b.cluster)
+	t.log.note(t.version, b.cluster, nil, 0, true)
 }
 
 // releaseRows lets go of what the rows from one on name.
@@ -147,24 +147,18 @@ func (t *Table) write(b *Builder, old *Block, continued bool) {
 func (t *Table) noteWritten(block *Block, renumbered bool) {
 	x := &t.installer
 	x.rows = x.rows[:0]
-	if !renumbered {
-		for w, word := range x.changed {
-			for ; word != 0; word &= word - 1 {
-				at := bits.TrailingZeros64(word)
-				x.rows = append(x.rows, changedRow(w*64+at)<<1|changedRow(x.arrived[w]>>at&1))
-			}
+	for w, word := range x.changed {
+		for ; word != 0; word &= word - 1 {
+			at := bits.TrailingZeros64(word)
+			x.rows = append(x.rows, changedRow(w*64+at)<<1|changedRow(x.arrived[w]>>at&1))
 		}
-		if len(x.rows) == 0 {
-			return
-		}
+	}
+	if len(x.rows) == 0 && !renumbered {
+		return
 	}
 	t.version++
 	block.version = t.version
-	if renumbered {
-		t.log.noteWhole(t.version, block.cluster)
-	} else {
-		t.log.note(t.version, block.cluster, x.rows, block.Len())
-	}
+	t.log.note(t.version, block.cluster, x.rows, block.Len(), renumbered)
 }
 
 func (x *installer) mark(row int) { x.changed[row/64] |= 1 << (row % 64) }
@@ -262,9 +256,10 @@ func (t *Table) swap(h *holders, at *uint32, id uint32, row int) {
 
 // writeArrivals writes the arrivals, which are not counted.
 func (b *Block) writeArrivals(x *installer, arrivals []int64) {
+	had := len(b.arrival)
 	b.arrival = resized(b.arrival, len(arrivals))
 	for i, at := range arrivals {
-		if b.arrival[i] != at {
+		if b.arrival[i] != at || i >= had { // a new row has arrived, be it at 0
 			b.arrival[i] = at
 			x.mark(i)
 			x.arrived[i/64] |= 1 << (i % 64)

@@ -49,7 +49,7 @@ func (t *Table) MarkReported(cluster string) {
 	}
 	t.reported[cluster] = struct{}{}
 	t.version++
-	t.log.note(t.version, cluster, nil, 0)
+	t.log.note(t.version, cluster, nil, 0, false)
 }
 
 // Reported tells whether the cluster has reported since the table was made.

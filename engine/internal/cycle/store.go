@@ -69,12 +69,11 @@ type ClusterState struct {
 	// Stamps are the fingerprints that its machines carry, and that some carried before, if StampsKnown.
 	Stamps      StampFilter
 	StampsKnown bool
-	Restamped   bool     // some row has another kind, group or fold than in the last cycle
-	Patch       bool     // the rows are those of the last cycle, except for Changed
-	Satisfied   int32    // rows that credit alone satisfies
-	Changed     []uint32 // rows that changed; of these Arrived had another arrival
-	Arrived     []uint32
-	LetGo       []int32 // lines whose claims credit lets go first; the Needs may rank otherwise now
+	Restamped   bool                 // some row has another kind, group or fold than in the last cycle
+	Patch       bool                 // the rows are those of the last cycle, except for those of Change
+	Satisfied   int32                // rows that credit alone satisfies
+	Change      demand.ClusterChange // how its rows changed; no rows, and Arrived alone, without Patch
+	LetGo       []int32              // lines whose claims credit lets go first; the Needs may rank otherwise now
 	Folds       folds
 	Fold        foldState
 	// Uncredited are the Needs whose credit waits for their turn. Waiting are the classes that they
@@ -121,7 +120,7 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 		x.Dirty = x.Freeless && freeMoved
 		x.Replay = s.Dirty[c] || version != x.version
 		x.Patch = (x.Dirty || x.Replay) && src.Rows == src.Had
-		x.Changed, x.Arrived, x.LetGo, x.Named = nil, nil, x.LetGo[:0], false
+		x.Change, x.LetGo, x.Named = demand.ClusterChange{}, x.LetGo[:0], false
 		x.version = version
 	}
 	for _, need := range st.Divided {
@@ -210,7 +209,7 @@ func (p *Pass) findChanged() {
 	st.Seen.version = s.Demand.Version()
 	if !complete {
 		for c := range st.Clusters {
-			st.Clusters[c].Patch = false
+			st.Clusters[c].Patch, st.Clusters[c].Change.AllArrived = false, true
 		}
 		return
 	}
@@ -223,7 +222,7 @@ func (p *Pass) findChanged() {
 			return
 		}
 		if x := &st.Clusters[c]; s.Clusters[c] == changes[i].Cluster {
-			x.Changed, x.Arrived = changes[i].Rows, changes[i].Arrived
+			x.Change = changes[i]
 			x.Patch = x.Patch && !changes[i].Whole
 		}
 	}

@@ -67,7 +67,6 @@ type Folder struct {
 type orderMoves struct {
 	touched []int32 // rows of the cluster whose rank slot may have changed
 	moved   bool    // the order may have changed
-	all     bool    // all rows of the cluster may have arrived anew
 	left    []int32 // places in the order that lost their Need
 	arrived []int32 // rank slots whose Need must be inserted into the order
 }
@@ -136,7 +135,7 @@ func (f *Folder) renew(c int32) {
 func (f *Folder) rowsToMake(x *cycle.ClusterState) []uint32 {
 	asks := f.noteStamps(x) || x.Fold.HeldMoved || f.p.folding.foldsMoved
 	if !asks || !x.Fold.HasSame || x.Dirty && !x.Patch {
-		return x.Changed
+		return x.Change.Rows
 	}
 	rows := f.withRefolding(x)
 	x.Replay = x.Replay || !x.Dirty && len(rows) > 0
@@ -146,7 +145,7 @@ func (f *Folder) rowsToMake(x *cycle.ClusterState) []uint32 {
 // cluster makes the lines of all rows of a cluster.
 func (f *Folder) cluster(x *cycle.ClusterState) {
 	x.Folds.Reset()
-	x.Fold.HasSame, x.Fold.Unsettled, f.moves.all = false, false, true
+	x.Fold.HasSame, x.Fold.Unsettled = false, false
 	lines := f.p.Lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		f.moves.touched = append(f.moves.touched, int32(row))
@@ -160,7 +159,7 @@ func (f *Folder) cluster(x *cycle.ClusterState) {
 func (f *Folder) open(c int32) {
 	src := &f.p.Sources[c]
 	f.c, f.block, f.base = c, src.Block, src.Base
-	f.moves.touched, f.moves.all = f.moves.touched[:0], false
+	f.moves.touched = f.moves.touched[:0]
 	f.decided.reset()
 	f.begun.listed, f.listed = false, false
 }
@@ -169,7 +168,7 @@ func (f *Folder) open(c int32) {
 // cycle, because the machines decide otherwise. The result is valid until the next call.
 func (f *Folder) withRefolding(x *cycle.ClusterState) []uint32 {
 	f.remade, x.Fold.Unsettled = f.remade[:0], false
-	changed, lines := x.Changed, f.p.Lines[f.base:][:f.block.Len()]
+	changed, lines := x.Change.Rows, f.p.Lines[f.base:][:f.block.Len()]
 	for row := range lines {
 		n := &lines[row]
 		switch {

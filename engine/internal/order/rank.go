@@ -15,12 +15,12 @@ import (
 func (f *Folder) fillRankSlots() {
 	p := f.p
 	st := p.st
-	swaps := st.Clusters[f.c].Fold.Swaps
+	x := &st.Clusters[f.c]
+	swaps, arrived := x.Fold.Swaps, x.Change.Arrived
 	if !p.Changed.Fresh { // each once, so that no Need moves twice
 		slices.Sort(f.moves.touched)
 		f.moves.touched = slices.Compact(f.moves.touched)
 	}
-	arrived := st.Clusters[f.c].Arrived
 	for _, row := range f.moves.touched {
 		number := f.base + row
 		need := number
@@ -40,7 +40,7 @@ func (f *Folder) fillRankSlots() {
 		if p.Changed.Fresh || was == ranks.None && need == ranks.None {
 			continue
 		}
-		if was != need || f.moves.all || len(arrived) > 0 && int32(arrived[0]) == row {
+		if was != need || x.Change.AllArrived || len(arrived) > 0 && int32(arrived[0]) == row {
 			f.move(was, number, need)
 			continue
 		}
