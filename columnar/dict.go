@@ -183,8 +183,8 @@ func (d *Dict) lookupBatch(dst []uint32, keys []string) {
 		}
 		at[i], dst[i] = uint32(j), uint32(slot)
 	}
-	if len(d.position) > 0 { // number 0 has a position, where no string is
-		for i := range keys {
+	for i := range keys {
+		if dst[i] != 0 {
 			where[i] = d.position[dst[i]]
 		}
 	}

@@ -161,10 +161,10 @@ func (t *Table) Assigned(r columnar.Row) model.Assignment {
 		return model.Assignment{}
 	}
 	c := &t.cols
-	stamp := t.stamps.list[c.stamp[r]]
+	s := t.stamps.list[c.stamp[r]]
 	return model.Assignment{
-		Priority: stamp.Priority, Interruption: c.interruption[r], Reclamation: c.reclamation[r],
-		Fingerprint: stamp.Fingerprint, Group: t.names.text(c.group[r]),
+		Priority: s.priority, Interruption: c.interruption[r], Reclamation: c.reclamation[r],
+		Fingerprint: s.fingerprint, Group: t.names.text(c.group[r]),
 	}
 }
 

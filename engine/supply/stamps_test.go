@@ -11,22 +11,22 @@ func TestStampsAreCounted(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := newStamps()
-	rows, want := make([]uint32, 50), make([]Stamp, 50)
+	rows, want := make([]uint32, 50), make([]stamp, 50)
 	for range 20_000 {
-		r, s := rng.IntN(len(rows)), Stamp{rng.Uint64N(40), int32(rng.IntN(3) - 1)}
+		r, s := rng.IntN(len(rows)), stamp{rng.Uint64N(40), int32(rng.IntN(3) - 1)}
 		x.swap(&rows[r], s)
 		want[r] = s
-		distinct := map[Stamp]bool{}
+		distinct := map[stamp]bool{}
 		for i := range rows {
 			if x.list[rows[i]] != want[i] {
 				t.Fatalf("row %d has the stamp %v, was given %v", i, x.list[rows[i]], want[i])
 			}
-			if want[i] != (Stamp{}) {
+			if want[i] != (stamp{}) {
 				distinct[want[i]] = true
 			}
 		}
-		if len(x.number) != len(distinct) || len(x.list) != 1+len(distinct)+len(x.unused) {
-			t.Fatalf("%d stamps are numbered and %d numbers unused of %d, %d are in use", len(x.number), len(x.unused), len(x.list), len(distinct))
+		if len(x.number) != len(distinct) || x.numbers.Len() != len(distinct) {
+			t.Fatalf("%d stamps and %d numbers, %d are in use", len(x.number), x.numbers.Len(), len(distinct))
 		}
 	}
 	if len(x.list) > 1+len(rows)+1 {

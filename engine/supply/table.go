@@ -233,7 +233,7 @@ func (t *Table) fill(r columnar.Row, m *model.Machine, labels uint64, known bool
 // has, count as its end.
 func (t *Table) setAssigned(r columnar.Row, a model.Assignment) {
 	c := &t.cols
-	t.stamps.swap(&c.stamp[r], Stamp{a.Fingerprint, a.Priority})
+	t.stamps.swap(&c.stamp[r], stamp{a.Fingerprint, a.Priority})
 	c.interruption[r], c.reclamation[r] = min(a.Interruption, model.BucketPinned), min(a.Reclamation, model.BucketPinned)
 	t.names.swap(&c.group[r], a.Group)
 }

@@ -18,16 +18,16 @@ type View struct {
 	Cluster      []uint32
 	Group        []uint32
 	Class        []uint32
-	Stamp        []uint32 // numbers of stamps, 0 = no stamp; see Fingerprint and Priority
 	IdleSince    []int64
+	stamp        []uint32 // see Fingerprint and Priority
 	stamps       *stamps
 }
 
 // Fingerprint returns the fingerprint of a machine's stamp.
-func (v *View) Fingerprint(r columnar.Row) uint64 { return v.stamps.list[v.Stamp[r]].Fingerprint }
+func (v *View) Fingerprint(r columnar.Row) uint64 { return v.stamps.list[v.stamp[r]].fingerprint }
 
 // Priority returns the priority of a machine's stamp.
-func (v *View) Priority(r columnar.Row) int32 { return v.stamps.list[v.Stamp[r]].Priority }
+func (v *View) Priority(r columnar.Row) int32 { return v.stamps.list[v.stamp[r]].priority }
 
 // View returns the table's columns.
 func (t *Table) View() View {
@@ -35,7 +35,7 @@ func (t *Table) View() View {
 	return View{
 		State: c.state, Capacity: c.capacity, Interruption: c.interruption, Reclamation: c.reclamation,
 		Cluster: c.cluster, Group: c.group, Class: c.class,
-		Stamp: c.stamp, IdleSince: c.idleSince, stamps: &t.stamps,
+		IdleSince: c.idleSince, stamp: c.stamp, stamps: &t.stamps,
 	}
 }
 

@@ -128,7 +128,7 @@ func (v *Inventory) Recount(turned []uint64, all bool) {
 	slices.Sort(turned)
 	turned = slices.Compact(turned)
 	view := v.Table.View()
-	for row := range view.Stamp {
+	for row := range view.State {
 		r := columnar.Row(row)
 		if _, is := slices.BinarySearch(turned, view.Fingerprint(r)); (is || all) && v.Table.Has(r) {
 			v.recount(r)
