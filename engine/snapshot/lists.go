@@ -43,8 +43,8 @@ func (b *Builder) patchFree() {
 	}
 	l.free ^= 1
 	l.arenas[l.free].Reset()
-	s.Idle = b.patch(&s.Idle, e.idle, s.IdlePlaces())
-	s.Speculative = b.patch(&s.Speculative, e.speculative, s.SpeculativePlaces())
+	s.Idle = b.patch(&s.Idle, e.idle, s.KeepPlaces())
+	s.Speculative = b.patch(&s.Speculative, e.speculative, s.IDPlaces())
 }
 
 // patch returns lists without what has changed and with what comes in, which

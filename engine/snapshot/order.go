@@ -38,19 +38,10 @@ func (s *Snapshot) KeepKey(r columnar.Row) uint64 {
 	return uint64(s.PriceRank[s.View.Class[r]])<<keepBits | uint64(s.Keep[r])
 }
 
-// IDRanks are, by row, the places of machines in id order.
-type IDRanks struct{ keep []uint32 }
-
-// Of returns the place of a machine in Order.
-func (x IDRanks) Of(r columnar.Row) uint32 { return x.keep[r] & rankMask }
-
-// IDRanks returns the places of all machines in id order.
-func (s *Snapshot) IDRanks() IDRanks { return IDRanks{s.Keep} }
-
 // IDRank returns the place of a machine in Order.
 func (s *Snapshot) IDRank(r columnar.Row) uint32 { return s.Keep[r] & rankMask }
 
-// Places are, by row, the places of machines of equal price in some order.
+// Places are, by row, the places of machines in an order: a part of Keep.
 type Places struct {
 	keep []uint32
 	mask uint32
@@ -59,11 +50,11 @@ type Places struct {
 // Of returns the place of a machine.
 func (x Places) Of(r columnar.Row) uint32 { return x.keep[r] & x.mask }
 
-// IdlePlaces are those in keep order: Idle machines are acquired in it.
-func (s *Snapshot) IdlePlaces() Places { return Places{s.Keep, ^uint32(0)} }
+// KeepPlaces are the places in keep order among machines of equal price: Idle machines are acquired in it.
+func (s *Snapshot) KeepPlaces() Places { return Places{s.Keep, ^uint32(0)} }
 
-// SpeculativePlaces are those in id order: Speculative machines are acquired in it.
-func (s *Snapshot) SpeculativePlaces() Places { return Places{s.Keep, rankMask} }
+// IDPlaces are the places in id order, as IDRank returns them: Speculative machines are acquired in it.
+func (s *Snapshot) IDPlaces() Places { return Places{s.Keep, rankMask} }
 
 // rank gives the rows their ranks after machines came or went.
 func (b *Builder) rank(changed []columnar.Row) {

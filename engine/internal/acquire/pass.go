@@ -48,8 +48,8 @@ func (p *Pass) StartOver() {
 // Lay lists the free machines and indexes the reservations, once the order is known.
 func (p *Pass) Lay(shares *tenancy.Shares) {
 	p.st.ways.Snapshot = p.Snap
-	p.Stock.Free[0] = free.NewPool(p.Arena, &p.Snap.Idle, p.Snap.IdlePlaces(), &p.Reserved.Lower.Rows)
-	p.Stock.Free[1] = free.NewPool(p.Arena, &p.Snap.Speculative, p.Snap.SpeculativePlaces(), &p.Reserved.Lower.Rows)
+	p.Stock.Free[0] = free.NewPool(p.Arena, &p.Snap.Idle, p.Snap.KeepPlaces(), &p.Reserved.Lower.Rows)
+	p.Stock.Free[1] = free.NewPool(p.Arena, &p.Snap.Speculative, p.Snap.IDPlaces(), &p.Reserved.Lower.Rows)
 	rows := p.Snap.Supply.RowMax()
 	p.Promised.taken, p.Promised.Flying = bitmap.DenseIn(p.Arena, rows), bitmap.DenseIn(p.Arena, rows)
 	if p.st.takers == nil {

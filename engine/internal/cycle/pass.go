@@ -156,17 +156,23 @@ func (p *Pass) Aggregate(need int32) []int64 {
 		n := &p.Lines[need]
 		return p.st.Clusters[p.ClusterOf(need)].Folds.Sum(n.Group, p.Dims)
 	}
-	return p.Snap.Demand.Vector(p.Atlas.AggregateOf(need))
+	return p.Snap.Demand.Vector(p.AggregateOf(need))
 }
 
 // Touch reads what the turn of a Need reads, so that it is in the cache by then: its line, which may lie across two cache
 // lines, and the number of its aggregate. It reads what no turn writes. The result means nothing.
 func (nt *NeedTable) Touch(need int32) uint64 {
-	return uint64(nt.Lines[need].Kind) + uint64(nt.Lines[need+1].Kind) + uint64(nt.Atlas.AggregateOf(need)) // behind the last row is room for more
+	return uint64(nt.Lines[need].Kind) + uint64(nt.Lines[need+1].Kind) + uint64(nt.AggregateOf(need)) // behind the last row is room for more
 }
 
 // ClusterOf returns the cluster of a Need, as an index of Snapshot.Clusters.
 func (nt *NeedTable) ClusterOf(need int32) int32 { return nt.Atlas.ClusterOf(need) }
+
+// AggregateOf returns the number, in the demand, of the aggregate of a row.
+func (nt *NeedTable) AggregateOf(row int32) uint32 {
+	src := nt.SourceOf(row)
+	return src.Aggregates[row-src.Base]
+}
 
 // SourceOf returns the rows among which a Need is.
 func (nt *NeedTable) SourceOf(need int32) *state.Source { return &nt.Sources[nt.ClusterOf(need)] }

@@ -112,7 +112,6 @@ func (p *Pass) FindDirty(freeMoved bool) bool {
 		if src.SetBlock(s.Demand.Block(id)); src.Block != nil {
 			version = src.Block.Version()
 		}
-		st.Atlas.SetAggregates(c, src.Block)
 		if src.Rows >= src.Room { // Touch reads the line behind a row
 			return false
 		}
@@ -238,9 +237,6 @@ func (p *Pass) StartOver() {
 	room := s.Supply.RowMax() + s.Supply.RowMax()/16
 	st.reserve(rows, room)
 	st.Atlas = state.NewAtlas(st.Arena, st.Sources, rows)
-	for c := range st.Sources {
-		st.Atlas.SetAggregates(c, st.Sources[c].Block)
-	}
 	st.Lines = alloc.MakeDirty[state.Line](st.Arena, rows)
 	st.RankSlots = alloc.MakeDirty[int32](st.Arena, rows)
 	st.RankOf = alloc.MakeDirty[int32](st.Arena, rows)

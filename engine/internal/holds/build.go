@@ -233,7 +233,8 @@ func (x *Store) noteOwners(all *Index, h *holding) {
 // holdBack makes an all-or-nothing Need acquire nothing, since a machine of its plan has not
 // acknowledged its drain. A fold has no Same, so that the Need is a row.
 func (t *Tables) holdBack(need int32) {
-	if k := t.kindOf(need); k.Same && !columnar.Covers(k.Unit, t.Snapshot.Demand.Vector(t.Atlas.AggregateOf(need))) {
+	src := &t.Sources[t.Atlas.ClusterOf(need)]
+	if k := t.kindOf(need); k.Same && !columnar.Covers(k.Unit, t.Snapshot.Demand.Vector(src.Aggregates[need-src.Base])) {
 		t.Lines[need].Status |= state.IsHeldBack
 	}
 }

@@ -66,9 +66,6 @@ func newWorld(t *testing.T, silent bool, machines ...model.Machine) *world {
 		w.tables.Sources = append(w.tables.Sources, src)
 	}
 	w.tables.Atlas = state.NewAtlas(w.tables.Arena, w.tables.Sources, len(w.tables.Sources))
-	for c := range w.tables.Sources {
-		w.tables.Atlas.SetAggregates(c, w.tables.Sources[c].Block)
-	}
 	w.store.Begin(s, true)
 	return w
 }

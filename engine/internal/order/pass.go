@@ -5,7 +5,6 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/plan"
-	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -25,7 +24,6 @@ type Store struct {
 	// domain. heldIn are classes of which there are only held ones, by matcher and class. Folding depends on both.
 	freeIn []uint64
 	heldIn []heldClass
-	slots  ranks.Slots // RankSlots with what ranks asks of them; its memory is kept
 }
 
 // Worker is what one worker needs for them.

@@ -138,26 +138,14 @@ func (p *Pass) Merge() bool {
 
 // compareRankSlots compares the numbers of two rank slots in rank order.
 func (p *Pass) compareRankSlots(a, b int32) int {
-	worth := func(slot int32) uint64 { return p.Kinds[p.Lines[p.st.RankSlots[slot]].Kind].Worth }
-	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(p.arrivalAt(a), p.arrivalAt(b)), cmp.Compare(a, b))
+	slots := p.slots()
+	worth := func(slot int32) uint64 { return p.KindOf(slots.Needs[slot]).Worth }
+	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(slots.Arrival(a), slots.Arrival(b)), cmp.Compare(a, b))
 }
 
-// arrivalAt returns the arrival of a rank slot.
-func (p *Pass) arrivalAt(slot int32) int64 {
-	src := p.SourceOf(slot)
-	return src.Block.Arrival(int(slot - src.Base))
-}
-
-// slots returns the rank slots with the arrivals of their rows.
-func (p *Pass) slots() *ranks.Slots {
-	x := &p.st.slots
-	x.Needs, x.Clusters, x.Lines = p.st.RankSlots, x.Clusters[:0], p.Lines
-	for c := range p.Sources {
-		if src := &p.Sources[c]; src.Block != nil {
-			x.Clusters = append(x.Clusters, ranks.Rows{First: src.Base, Arrivals: src.Block.Arrivals()})
-		}
-	}
-	return x
+// slots returns the rank slots with what they are of.
+func (p *Pass) slots() ranks.Slots {
+	return ranks.Slots{Needs: p.st.RankSlots, Sources: p.Sources, Atlas: &p.Atlas, Lines: p.Lines}
 }
 
 // Needs of one stamp take each other's places in rank order so that the one with the largest minimum

@@ -4,7 +4,7 @@ import "sort"
 
 // Ranking is the order of the last cycle, from which places are taken out and into which others are put.
 type Ranking struct {
-	Slots   *Slots
+	Slots   Slots
 	Needs   []int32  // in rank order; room for those that are put in
 	KindAt  []uint32 // by place in the order: the Need's kind
 	Lacking []bool   // by place in the order: moves with the Needs

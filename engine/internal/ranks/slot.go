@@ -23,15 +23,10 @@ import (
 // Slots has a slot for each row. Its arrival is that of the row. A Need sits on the slot of its first row in rank order, or,
 // after a swap, on that of another Need with the same stamp.
 type Slots struct {
-	Needs    []int32      // by slot: the Need that sits on it; None: the row is a member of a fold that has another slot
-	Clusters []Rows       // ascending by First
-	Lines    []state.Line // by Need: its kind
-}
-
-// Rows are the rows of a cluster.
-type Rows struct {
-	First    int32   // the slot of the first
-	Arrivals []int64 // of all
+	Needs   []int32        // by slot: the Need that sits on it; None: the row is a member of a fold that has another slot
+	Sources []state.Source // the rows of the clusters, ascending by Base
+	Atlas   *state.Atlas
+	Lines   []state.Line // by Need: its kind
 }
 
 // run is consecutive slots of one cluster.
@@ -44,11 +39,15 @@ type run struct {
 // runs returns the slots of a range, cluster by cluster.
 func (x *Slots) runs(from, to int) iter.Seq[run] {
 	return func(yield func(run) bool) {
-		c := sort.Search(len(x.Clusters), func(c int) bool { return int(x.Clusters[c].First)+len(x.Clusters[c].Arrivals) > from })
-		for ; c < len(x.Clusters) && int(x.Clusters[c].First) < to; c++ {
-			base, arrivals := int(x.Clusters[c].First), x.Clusters[c].Arrivals
-			first, end := max(base, from), min(base+len(arrivals), to)
-			if !yield(run{first, x.Needs[first:end], arrivals[first-base : end-base]}) {
+		c := sort.Search(len(x.Sources), func(c int) bool { return int(x.Sources[c].Base)+x.Sources[c].Rows > from })
+		for ; c < len(x.Sources) && int(x.Sources[c].Base) < to; c++ {
+			src := &x.Sources[c]
+			if src.Block == nil {
+				continue
+			}
+			base := int(src.Base)
+			first, end := max(base, from), min(base+src.Rows, to)
+			if !yield(run{first, x.Needs[first:end], src.Block.Arrivals()[first-base : end-base]}) {
 				return
 			}
 		}
@@ -58,10 +57,10 @@ func (x *Slots) runs(from, to int) iter.Seq[run] {
 // kindOf returns the kind of a Need.
 func (x *Slots) kindOf(need int32) uint32 { return x.Lines[need].Kind }
 
-// arrival returns the arrival of a slot. O(log clusters).
-func (x *Slots) arrival(slot int32) int64 {
-	c := sort.Search(len(x.Clusters), func(c int) bool { return x.Clusters[c].First > slot }) - 1
-	return x.Clusters[c].Arrivals[slot-x.Clusters[c].First]
+// Arrival returns the arrival of a slot.
+func (x *Slots) Arrival(slot int32) int64 {
+	src := &x.Sources[x.Atlas.ClusterOf(slot)]
+	return src.Block.Arrival(int(slot - src.Base))
 }
 
 // None stands where a column holds the number of a Need and there is none.

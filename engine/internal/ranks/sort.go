@@ -23,7 +23,7 @@ const (
 type Sorter struct {
 	Crew  *workers.Crew
 	Arena *alloc.Arena // of the cycle
-	Slots *Slots
+	Slots Slots
 	// Worths are, by kind, what precedes the arrival in the order: the smaller goes first.
 	Worths []uint64
 	// Own says that each Need sits on the slot that has its number.
@@ -48,7 +48,7 @@ func (s *Sorter) Sort() {
 		return
 	}
 	keyAt := func(slot uint64) uint64 {
-		return worths[s.Slots.kindOf(s.Slots.Needs[slot])]<<width | (uint64(s.Slots.arrival(int32(slot))) - uint64(low))
+		return keyOf(worths[s.Slots.kindOf(s.Slots.Needs[slot])], width, s.Slots.Arrival(int32(slot))-low)
 	}
 	// A word is the leading bits of the key, above the kind if there is room for it, above the rank
 	// slot's number. With the kind in the word, the order can be written without a look at the rank
@@ -71,8 +71,7 @@ func (s *Sorter) Sort() {
 					continue
 				}
 				kind := s.Slots.kindOf(need)
-				key := worths[kind]<<width | (uint64(x.arrivals[at]) - uint64(low))
-				w := key>>drop<<low64 | uint64(x.first+at)
+				w := keyOf(worths[kind], width, x.arrivals[at]-low)>>drop<<low64 | uint64(x.first+at)
 				if low64 > numbers {
 					w |= uint64(kind) << numbers
 				}
@@ -98,6 +97,9 @@ func (s *Sorter) Sort() {
 		s.placeInOrder(words, number)
 	}
 }
+
+// keyOf returns a sort key: a worth's number above what the arrival is after the earliest one, which takes width bits.
+func keyOf(worth uint64, width int, after int64) uint64 { return worth<<width | uint64(after) }
 
 // slotsPerChunk is how many slots a worker takes at a time.
 const slotsPerChunk = 1 << 14
@@ -274,6 +276,6 @@ func settleTies(words []uint64, from int, number uint64, key func(slot uint64) u
 func (s *Sorter) sortByComparing(numbers, worths []uint64) {
 	worth := func(slot uint64) uint64 { return worths[s.Slots.kindOf(s.Slots.Needs[slot])] }
 	slices.SortFunc(numbers, func(a, b uint64) int {
-		return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(s.Slots.arrival(int32(a)), s.Slots.arrival(int32(b))), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(s.Slots.Arrival(int32(a)), s.Slots.Arrival(int32(b))), cmp.Compare(a, b))
 	})
 }

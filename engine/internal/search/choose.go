@@ -121,7 +121,7 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 	}
 	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
 	s.listing.gangs.Reset(s.worker.p.Dims)
-	scope.SortGroups(l.p.Snap.IDRanks())
+	scope.SortGroups(l.p.Snap.IDPlaces())
 	s.unmark()
 	if s.listing.listed, s.listing.sunk = s.worker.p.Tenants.Reclaiming, nil; s.worker.p.Tenants.Reclaiming {
 		s.listBroken()

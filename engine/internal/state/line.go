@@ -214,18 +214,20 @@ func (n *Line) Empty() { n.Tail, n.Acquired = columnar.None, columnar.None }
 
 // Source describes the lines of one cluster.
 type Source struct {
-	Block *demand.Block // nil: the cluster has no demand
-	Base  int32         // number of its first line
-	Outer int32         // number of its first row in outputs, which have no gaps
-	Rows  int
-	Had   int // rows in the last cycle
-	Room  int // how many lines are reserved for it, more than rows
+	Block      *demand.Block // nil: the cluster has no demand
+	Aggregates []uint32      // the block's: by row, the number of its aggregate
+	Base       int32         // number of its first line
+	Outer      int32         // number of its first row in outputs, which have no gaps
+	Rows       int
+	Had        int // rows in the last cycle
+	Room       int // how many lines are reserved for it, more than rows
 }
 
 // SetBlock says what the cluster's demand is; nil = it has none.
 func (s *Source) SetBlock(b *demand.Block) {
-	if s.Block, s.Rows = b, 0; b != nil {
-		s.Rows = b.Len()
+	s.Block, s.Aggregates, s.Rows = b, nil, 0
+	if b != nil {
+		s.Aggregates, s.Rows = b.AggregateIDs(), b.Len()
 	}
 }
 
@@ -234,9 +236,8 @@ func RoomFor(rows int) int { return rows + rows/32 + 16 }
 
 // Atlas maps a Need's number to its cluster, by tables small enough to stay in the cache.
 type Atlas struct {
-	first      []int32    // by stretch of numbers: the cluster of its first number
-	bases      []int32    // by cluster: the number of its first line; a sentinel at the end
-	aggregates [][]uint32 // by cluster: see demand.Block.AggregateIDs
+	first []int32 // by stretch of numbers: the cluster of its first number
+	bases []int32 // by cluster: the number of its first line; a sentinel at the end
 }
 
 // stretchBits is log2 of the length of a stretch. Every cluster has room for at least 16 lines, so at
@@ -256,21 +257,7 @@ func NewAtlas(a *alloc.Arena, sources []Source, lines int) Atlas {
 		}
 	}
 	x.bases[n] = math.MaxInt32
-	x.aggregates = make([][]uint32, n)
 	return x
-}
-
-// SetAggregates notes the aggregates of a cluster's rows.
-func (x *Atlas) SetAggregates(c int, b *demand.Block) {
-	if x.aggregates[c] = nil; b != nil {
-		x.aggregates[c] = b.AggregateIDs()
-	}
-}
-
-// AggregateOf returns the number, in the demand, of the aggregate of a row.
-func (x *Atlas) AggregateOf(row int32) uint32 {
-	c := x.ClusterOf(row)
-	return x.aggregates[c][row-x.bases[c]]
 }
 
 // ClusterOf returns the cluster of a Need: one look-up, then a scan of the clusters of a stretch.

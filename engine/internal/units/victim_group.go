@@ -118,19 +118,19 @@ type Alike struct {
 }
 
 // Find returns the index of a machine in the rows, which are by id; false when it is none of them.
-func (a *Alike) Find(r columnar.Row, ids snapshot.IDRanks) (at int, ok bool) {
+func (a *Alike) Find(r columnar.Row, ids snapshot.Places) (at int, ok bool) {
 	return slices.BinarySearchFunc(a.Rows, ids.Of(r), func(x columnar.Row, id uint32) int { return cmp.Compare(ids.Of(x), id) })
 }
 
 // Add appends a machine and tracks whether rows are still in the order of ids.
-func (a *Alike) Add(r columnar.Row, ids snapshot.IDRanks) {
+func (a *Alike) Add(r columnar.Row, ids snapshot.Places) {
 	n := len(a.Rows)
 	a.Sorted = n == 0 || a.Sorted && ids.Of(a.Rows[n-1]) < ids.Of(r)
 	a.Rows = append(a.Rows, r)
 }
 
 // Sort puts the machines in the order of ids.
-func (a *Alike) Sort(ids snapshot.IDRanks) {
+func (a *Alike) Sort(ids snapshot.Places) {
 	if a.Sorted {
 		return
 	}
@@ -139,7 +139,7 @@ func (a *Alike) Sort(ids snapshot.IDRanks) {
 }
 
 // Least returns the least id rank.
-func (a *Alike) Least(ids snapshot.IDRanks) uint32 {
+func (a *Alike) Least(ids snapshot.Places) uint32 {
 	least := ids.Of(a.Rows[0])
 	if !a.Sorted {
 		for _, r := range a.Rows[1:] {

@@ -160,7 +160,7 @@ func (l *Worker) dealAlike(t *units.VictimTable, x *units.ClassVictims, class ui
 		a.Rows, block = block[:0:t.Count[i]], block[t.Count[i]:]
 	}
 	for _, f := range t.Found {
-		x.Alikes[f.At].Add(f.Row, l.p.Snap.IDRanks())
+		x.Alikes[f.At].Add(f.Row, l.p.Snap.IDPlaces())
 	}
 }
 
@@ -211,7 +211,7 @@ func (l *Worker) inSomeDomain(of *units.Alike, matcher uint32) *units.Alike {
 	*a = units.Alike{VictimGroupKey: of.VictimGroupKey, Rows: alloc.MakeDirty[columnar.Row](l.Arena, len(of.Rows))[:0]}
 	for _, r := range of.Rows {
 		if l.p.InAnyDomain(matcher, r) {
-			a.Add(r, l.p.Snap.IDRanks())
+			a.Add(r, l.p.Snap.IDPlaces())
 		}
 	}
 	return a

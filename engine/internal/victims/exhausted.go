@@ -64,7 +64,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 	usable := func(r columnar.Row) bool {
 		return l.p.Promised.TakenBy(r) == ranks.None && k.AcceptsClass(l.p.Snap.View.Class[r])
 	}
-	x.SortGroups(l.p.Snap.IDRanks())
+	x.SortGroups(l.p.Snap.IDPlaces())
 	for i := x.liveOrMore(l.p, 0); i < len(x.VictimGroups); i = x.liveOrMore(l.p, i+1) {
 		if f := &x.VictimGroups[i]; k.AcceptsClass(f.Class) && l.p.HasLeft(f) && l.FirstOpen(f.Alike) < len(f.Rows) {
 			return false
@@ -100,7 +100,7 @@ func (l *Worker) FirstOpen(a *units.Alike) int {
 	}
 	for ; a.Seen < len(changed); a.Seen++ {
 		if r := changed[a.Seen]; p.Snap.View.Class[r] == a.Class {
-			if at, ok := a.Find(r, p.Snap.IDRanks()); ok {
+			if at, ok := a.Find(r, p.Snap.IDPlaces()); ok {
 				a.Next = min(a.Next, at)
 			}
 		}
@@ -125,7 +125,7 @@ func (p *Pass) IsThere(a *units.Alike, r columnar.Row) bool {
 // advances a.At past taken machines: amortized O(1), since a taken machine stays taken in a
 // pass.
 func (p *Pass) someLeft(a *units.Alike) bool {
-	a.Sort(p.Snap.IDRanks())
+	a.Sort(p.Snap.IDPlaces())
 	for a.At < len(a.Rows) && (p.Preempted.VictimOf.Has(uint32(a.Rows[a.At])) || p.Promised.TakenBy(a.Rows[a.At]) != ranks.None) {
 		a.At++
 	}

@@ -233,7 +233,7 @@ func (l *Worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *Un
 		if last.Rows == nil {
 			last.Rows, block = block[:0:last.Count], block[last.Count:]
 		}
-		last.Add(r, l.p.Snap.IDRanks())
+		last.Add(r, l.p.Snap.IDPlaces())
 	}
 }
 
@@ -251,7 +251,7 @@ func (p *Pass) noneBelow(g *units.Gang, priority int32) bool {
 
 // SortGroups sorts the victim groups into the order in which they are taken, and numbers their
 // tiers.
-func (x *UnitScope) SortGroups(ids snapshot.IDRanks) {
+func (x *UnitScope) SortGroups(ids snapshot.Places) {
 	if x.ordered {
 		return
 	}
