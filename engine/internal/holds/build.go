@@ -33,6 +33,7 @@ type Store struct {
 	rows     map[int32][]columnar.Row
 	blocks   []Block
 	keeps    []keepRank
+	lower    [2][]LowerClass // memory of Lower.Classes
 	holdings []holding
 	at       map[model.Owner]int32 // of holdings
 	mixed    []int32               // Needs with several owners

@@ -165,13 +165,15 @@ func (x *Store) listLower() Lower {
 		return cmp.Or(cmp.Compare(free.StageOf(s, a.row), free.StageOf(s, b.row)), cmp.Compare(s.View.Class[a.row], s.View.Class[b.row]))
 	})
 	rows := alloc.MakeDirty[columnar.Row](t.Arena, len(held))
+	x.lower[0], x.lower[1] = x.lower[0][:0], x.lower[1][:0]
 	for i, h := range held {
-		class, list := s.View.Class[h.row], &out.Classes[free.StageOf(s, h.row)]
+		class, list := s.View.Class[h.row], &x.lower[free.StageOf(s, h.row)]
 		if rows[i] = h.row; len(*list) == 0 || class != (*list)[len(*list)-1].Class {
 			*list = append(*list, LowerClass{Class: class, Rows: rows[i:i]})
 		}
 		last := &(*list)[len(*list)-1]
 		last.Rows = last.Rows[:len(last.Rows)+1]
 	}
+	out.Classes = x.lower
 	return out
 }
