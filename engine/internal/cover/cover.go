@@ -54,7 +54,7 @@ type Choice struct {
 	// Fit says that the choice is cheaper than what `cheapest` takes; otherwise it is that.
 	Fit bool
 	// Cost is what the choice costs, Cheapest what `cheapest` costs, and Bound the least that any choice
-	// of the same shape can cost (0 = not computed: whatever is free of charge covers the want).
+	// of the same shape can cost (0 = not computed, since it is plain that `cheapest` is the best).
 	Cost, Cheapest, Bound float64
 	// Ample is how many machines of each offer are so many that more change nothing: if every
 	// offer has as many, the choice is that for any other numbers of which this is true. math.MaxInt:
@@ -90,25 +90,47 @@ func (c *Chooser) Choose(p *Problem) (choice Choice, ok bool) {
 	if !c.accepts(p) {
 		return Choice{}, false
 	}
+	choice, first := c.cheapest(p)
+	if !c.isLeast(first, choice.Cost) {
+		c.improve(&choice, first)
+	}
+	return choice, true
+}
+
+// cheapest chooses as `cheapest` does. First is the first offer that is not free of charge and that it takes, or the number of
+// offers.
+func (c *Chooser) cheapest(p *Problem) (choice Choice, first int) {
 	c.load(p)
 	c.ample = 0
-	first := c.walk()
+	first = c.walk()
 	copy(c.best, c.cheap[:first]) // what costs nothing is taken, whatever the choice
 	c.trimRuns()
-	choice = Choice{Counts: c.cheap, Cheapest: c.cost(c.cheap)}
+	choice = Choice{Counts: c.cheap, Cheapest: c.cost(c.cheap), Ample: c.ampleAll()}
 	choice.Cost = choice.Cheapest
-	if choice.Ample = c.ampleAll(); first == len(p.Offers) {
-		return choice, true // nothing that costs anything is needed
-	}
+	return choice, first
+}
+
+// improve replaces what `cheapest` takes by what fits, if that costs less.
+func (c *Chooser) improve(choice *Choice, first int) {
 	bound, ok := c.fit(first)
 	if choice.Ample = c.ampleAll(); !ok {
-		return choice, true
+		return
 	}
 	choice.Bound = bound
 	if cost := c.cost(c.best); cost < choice.Cheapest-float64(choice.Cheapest*costSlack) {
 		choice.Counts, choice.Fit, choice.Cost = c.best, true, cost
 	}
-	return choice, true
+}
+
+// isLeast reports whether it is plain that no choice costs less than what `cheapest` takes, which costs so much.
+func (c *Chooser) isLeast(first int, cost float64) bool {
+	switch len(c.p.Offers) - first {
+	case 0:
+		return true // nothing that costs anything is needed
+	case 1:
+		return true // all other offers are taken whole, and of this one as few as do
+	}
+	return cost <= c.p.Offers[first].Cost // one machine of it, or of another at the same cost
 }
 
 // ampleAll returns Choice.Ample for what was computed so far.

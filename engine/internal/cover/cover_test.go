@@ -107,7 +107,8 @@ func walkOne(p *cover.Problem) (counts []int, cost float64) {
 }
 
 // TestChoice: it covers what is wanted with what there is, nothing in it is superfluous, it is never dearer than
-// `cheapest`, and less than one machine of each fractional class above the bound of the choice.
+// `cheapest`, it is the same where something better is looked for in vain, and less than one machine of each fractional class
+// above the bound of the choice.
 func TestChoice(t *testing.T) {
 	c := cover.New(cover.LambdaDefault, cover.EpsilonDefault)
 	fits, near := 0, 0
@@ -148,6 +149,10 @@ func TestChoice(t *testing.T) {
 		}
 		if choice.Fit {
 			fits++
+		}
+		chosen := slices.Clone(choice.Counts)
+		if choice = c.Improved(p); !slices.Equal(choice.Counts, chosen) {
+			t.Fatalf("seed %d: %v is chosen of %+v, and %v where something better is looked for", seed, chosen, p, choice.Counts)
 		}
 		if choice.Bound > 0 {
 			near++

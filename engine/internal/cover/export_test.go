@@ -24,3 +24,12 @@ func (c *Chooser) FractionalCost() (sum float64) {
 	}
 	return sum
 }
+
+// Improved is Choose that also looks for something better where it is plain that nothing is.
+func (c *Chooser) Improved(p *Problem) Choice {
+	choice, first := c.cheapest(p)
+	if first < len(p.Offers) {
+		c.improve(&choice, first)
+	}
+	return choice
+}
