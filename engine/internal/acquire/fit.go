@@ -49,11 +49,9 @@ type fitter struct {
 	counts  []int
 	tied    []fitPick // classes of which the next machine costs as much as that of the best one; see bestHelping
 	memo    fitMemo
-	// allowsAt and allowsClass report whether the skew permits one more machine where one of a class is. The second asks
-	// allowed, by tuple of the layout at work.
-	allowsAt, allowsClass func(class uint32, r columnar.Row) bool
-	tuples                *tupleLayout
-	allowed               []bool
+	// allowsAt reports whether the skew permits one more machine where one is, allowed the same by tuple of the layout at work.
+	allowsAt func(columnar.Row) bool
+	allowed  []bool
 }
 
 // fitterOf returns the worker's fitter.
@@ -62,8 +60,7 @@ func (l *Worker) fitterOf() *fitter {
 	if f == nil {
 		f = &fitter{l: l, chooser: cover.New(l.p.Opts.Fit.Lambda, l.p.Opts.Fit.Epsilon)}
 		f.problem.Mixed = f.mixed
-		f.allowsAt = func(_ uint32, r columnar.Row) bool { return l.Acquiring.Spread.AllowsAt(r) }
-		f.allowsClass = func(class uint32, _ columnar.Row) bool { return f.allowed[f.tuples.of[class]-1] }
+		f.allowsAt = l.Acquiring.Spread.AllowsAt
 		f.memo.clear()
 		l.Acquiring.fit = f
 	}

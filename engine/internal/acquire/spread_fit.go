@@ -70,7 +70,7 @@ func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 		t.markPresent(l, k, stage)
 		for l.Lacks != 0 {
 			f.markAllowed(t)
-			best := f.bestHelping(k, f.allowsClass)
+			best := f.bestHelping(k, f.allowed, nil)
 			if best.row == columnar.None {
 				break
 			}
@@ -85,9 +85,15 @@ func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 	}
 }
 
+// allows reports whether machines of a class have all constrained keys and are in one of the allowed tuples; nil = all are allowed.
+func (t *tupleLayout) allows(class uint32, allowed []bool) bool {
+	i := t.of[class] - 1
+	return i >= 0 && (allowed == nil || allowed[i])
+}
+
 // markAllowed notes which tuples the skew permits one more machine of.
 func (f *fitter) markAllowed(t *tupleLayout) {
-	f.tuples, f.allowed = t, reuse.Resize(f.allowed, len(t.tuples))
+	f.allowed = reuse.Resize(f.allowed, len(t.tuples))
 	for i := range t.tuples {
 		f.allowed[i] = f.l.Acquiring.even.allows(t, t.tuples[i].at)
 	}
@@ -184,7 +190,7 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	if best.row != columnar.None {
 		return best.row
 	}
-	best = f.bestHelping(k, f.allowsAt)
+	best = f.bestHelping(k, nil, f.allowsAt)
 	if best.row != columnar.None {
 		return best.row
 	}
@@ -196,11 +202,13 @@ func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
 	return best.row
 }
 
-// bestHelping returns the first of the machines that are not held, that help, and that a test admits. A machine
+// bestHelping returns the first of the machines that are not held, that help, and that the skew admits: where classes
+// determine the constrained keys those of allowed tuples, else those that allowsAt admits; nil = all. A machine
 // covers at most one part of each row, so where machines cost more than the best one does for all rows, the
 // search ends. It leaves in tied the classes of which one does as well, up to the place in the order.
-func (f *fitter) bestHelping(k *state.Kind, admits func(class uint32, r columnar.Row) bool) (best offered) {
+func (f *fitter) bestHelping(k *state.Kind, allowed []bool, allowsAt func(columnar.Row) bool) (best offered) {
 	l, x := f.l, &f.l.p.Stock.Free[f.stage]
+	t := l.p.Stock.Layouts[k.Number]
 	costs, rows := l.p.Costs(k, f.stage), float64(bits.OnesCount64(l.Lacks))
 	f.tied = f.tied[:0]
 	ladder := f.l.p.Stock.Ladders[k.Number][f.stage]
@@ -214,7 +222,7 @@ func (f *fitter) bestHelping(k *state.Kind, admits func(class uint32, r columnar
 			break
 		}
 		for _, c := range step.Classes[:step.Live] {
-			if !x.Has(c) || l.p.ClassMask[c]&l.Lacks == 0 || !k.AcceptsClass(c) {
+			if !x.Has(c) || l.p.ClassMask[c]&l.Lacks == 0 || !k.AcceptsClass(c) || t != nil && !t.allows(c, allowed) {
 				continue
 			}
 			ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
@@ -222,7 +230,7 @@ func (f *fitter) bestHelping(k *state.Kind, admits func(class uint32, r columnar
 				continue
 			}
 			f.eachOfClass(c, k, func(r columnar.Row) bool {
-				if !admits(c, r) {
+				if allowsAt != nil && !allowsAt(r) {
 					return true
 				}
 				if best.row == columnar.None || ratio != best.ratio || rank != best.key>>32<<32 {
@@ -277,7 +285,7 @@ func (f *fitter) bestOnly(need int32, k *state.Kind) columnar.Row {
 			}
 		}
 	}
-	best := f.bestHelping(k, func(uint32, columnar.Row) bool { return true })
+	best := f.bestHelping(k, nil, nil)
 	if keeps && best.row != columnar.None {
 		if e := m.add(key, l.Missing, 0); e != nil {
 			m.picks = append(m.picks, f.tied...)
