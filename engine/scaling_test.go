@@ -139,6 +139,30 @@ var scales = []struct {
 			x.need(fmt.Sprint("c", i%10), model.ProfileSpec{Requirements: []model.Requirement{own}}, 1, "")
 		}
 	}},
+	{"Needs of one cluster that lose a machine, and nobody claims one", func(x *scaled) { losers(x, 1) }},
+	{"Needs of one cluster that lose a machine, and as many that nobody claims", func(x *scaled) { losers(x, x.n/2) }},
+}
+
+// losers adds a cluster of as many Needs as machines, half of which others take, and machines in another zone that nobody claims.
+func losers(x *scaled, unclaimed int) {
+	for range x.n {
+		x.machine("low", nil).Zone = "z"
+	}
+	for range unclaimed {
+		m := x.machine("low", nil)
+		m.Zone, m.PricePerHour = "spare", 2 // credit takes the others first
+	}
+	for i := range x.n {
+		x.need("low", model.ProfileSpec{Priority: int32(i % 7)}, 1, "")
+	}
+	for i := range x.n / 2 {
+		x.need(fmt.Sprint("high", i%10), inZone(1000, "z"), 1, "")
+	}
+}
+
+// inZone is a profile of machines of one zone.
+func inZone(priority int32, zone string) model.ProfileSpec {
+	return model.ProfileSpec{Priority: priority, Requirements: []model.Requirement{{Key: model.KeyZone, Operator: model.In, Values: []string{zone}}}}
 }
 
 // spreadOver is a profile whose machines differ by at most one in each key.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/victims"
@@ -24,40 +25,92 @@ func (p *Pass) noteLosers(t *victims.Turns, from int) {
 // replaceLost lets a Need that lost machines to plans of this cycle count on what nobody claims in its cluster and
 // what it would be credited with in the next one. No plan of a Need that ranks below has that.
 func (l *Worker) replaceLost(need int32) {
-	n, k := &l.p.Lines[need], l.p.KindOf(need)
-	c := int(l.p.ClusterOf(need))
-	if !l.p.Snap.Demand.Reported(l.p.Snap.Clusters[c]) {
-		return
-	}
-	classes := l.ExcessClasses(c)
-	if classes == nil {
-		return
-	}
-	rows := l.Rows[:0]
-	bound := l.p.Snap.BoundOf(c)[:l.p.Snap.Configured(c)]
-	for i := range bound {
-		r, class := bound[i].Row, bound[i].Class
-		if classes[class>>6]>>(class&63)&1 != 0 && k.AcceptsClass(class) && !l.p.Claimed(r) && !l.p.Preempted.VictimOf.Has(uint32(r)) &&
-			l.p.Promised.TakenBy(r) == ranks.None && !l.p.Reserved.Live(r) {
-			rows = append(rows, r)
+	k := l.p.KindOf(need)
+	var missing []int64
+	for _, r := range l.excessIn(int(l.p.ClusterOf(need))) {
+		if l.Figures.Probes++; !k.AcceptsClass(l.p.Snap.View.Class[r]) || l.isGone(r) || l.p.Reserved.Live(r) {
+			continue
+		}
+		if missing == nil {
+			missing = l.missingWithoutLost(need)
+		}
+		if cycle.PositiveDims(missing) == 0 {
+			return
+		}
+		if columnar.Helps(l.p.Vec(r), missing) {
+			l.CountOn(r, need)
+			columnar.SubClamp(missing, l.p.Vec(r))
 		}
 	}
-	l.Rows = rows
-	if len(rows) == 0 {
-		return
-	}
-	slices.SortFunc(rows, func(a, b columnar.Row) int { return cmp.Compare(l.p.Snap.KeepKey(a), l.p.Snap.KeepKey(b)) })
+}
+
+// missingWithoutLost returns what a Need lacks without the machines that plans of this cycle take from it.
+func (l *Worker) missingWithoutLost(need int32) []int64 {
 	missing := alloc.Make[int64](l.Arena, l.p.Dims)
 	copy(missing, l.p.Aggregate(need))
-	for r := l.p.Claims.First(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
+	for n, r := l.p.Claims.Walk(&l.p.Lines[need]); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		if !l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Promised.TakenBy(r) == ranks.None {
 			columnar.SubClamp(missing, l.p.Vec(r))
 		}
 	}
-	for _, r := range rows {
-		if columnar.Helps(l.p.Vec(r), missing) {
-			l.CountOn(r, need)
-			columnar.SubClamp(missing, l.p.Vec(r))
+	return missing
+}
+
+// isGone reports whether a machine is a victim, or a plan counts on it. Either lasts for the rest of phase 2.
+func (l *Worker) isGone(r columnar.Row) bool {
+	return l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Promised.TakenBy(r) != ranks.None
+}
+
+// excess lists, for the clusters that were asked for, the Configured machines that nobody claims, in keep order. Phase 2 lets
+// go of no claim on such a machine, so that a list holds for the whole of it. The machines of a large cluster are
+// looked through once, not for each of its Needs that lost one.
+type excess struct {
+	lists []excessList // by cluster
+	rows  []columnar.Row
+}
+
+// excessList is a part of the rows. Those before from are gone.
+type excessList struct {
+	known    bool
+	from, to int32
+}
+
+// begin forgets the lists of the cycle before.
+func (x *excess) begin(a *alloc.Arena, clusters int) {
+	x.lists, x.rows = alloc.Make[excessList](a, clusters), x.rows[:0]
+}
+
+// excessIn returns what is left of the Configured machines of a cluster that nobody claims; none before the cluster has
+// reported. Some may be gone.
+func (l *Worker) excessIn(c int) []columnar.Row {
+	x := &l.excess
+	list := &x.lists[c]
+	if !list.known {
+		*list = excessList{known: true, from: int32(len(x.rows))}
+		if l.p.Snap.Demand.Reported(l.p.Snap.Clusters[c]) {
+			x.list(l, c)
+		}
+		list.to = int32(len(x.rows))
+		slices.SortFunc(x.rows[list.from:], func(a, b columnar.Row) int { return cmp.Compare(l.p.Snap.KeepKey(a), l.p.Snap.KeepKey(b)) })
+	}
+	for list.from < list.to && l.isGone(x.rows[list.from]) {
+		list.from++
+	}
+	return x.rows[list.from:list.to]
+}
+
+// list adds the Configured machines of a cluster that nobody claims.
+func (x *excess) list(l *Worker, c int) {
+	classes := l.ExcessClasses(c)
+	if classes == nil {
+		return
+	}
+	bound := l.p.Snap.BoundOf(c)[:l.p.Snap.Configured(c)]
+	l.Figures.Probes += int64(len(bound))
+	for i := range bound {
+		r, class := bound[i].Row, bound[i].Class
+		if classes[class>>6]>>(class&63)&1 != 0 && !l.p.Claimed(r) {
+			x.rows = append(x.rows, r)
 		}
 	}
 }

@@ -16,7 +16,8 @@ type Pass struct {
 // Worker is the worker that does phase 2: its first part is one of those that share phase 1.
 type Worker struct {
 	search.Worker
-	p *Pass
+	p      *Pass
+	excess excess
 }
 
 // Begin begins the pass of a cycle.

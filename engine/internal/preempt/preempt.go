@@ -45,6 +45,7 @@ func (l *Worker) preemptByGangs() {
 	}
 	l.SpareDrains(holds.NoRank)
 	t := l.FindTurns()
+	l.excess.begin(l.Arena, len(l.p.Snap.Clusters))
 	since := l.EventsVersion()
 	for rank := t.Next(0); rank < len(l.p.Order); rank = t.Next(rank + 1) {
 		if t.Marks[rank]&victims.HasTurn != 0 {
