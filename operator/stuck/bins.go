@@ -149,6 +149,15 @@ func (f *fleet) plus(a, b amounts) amounts {
 	return out
 }
 
+// minus is the difference of amounts.
+func minus(a, b amounts) amounts {
+	out := slices.Clone(a)
+	for d, n := range b {
+		out[d] -= n
+	}
+	return out
+}
+
 // daemonOf is the DaemonSet of a pod, "" = none.
 func daemonOf(p *corev1.Pod) types.UID {
 	if of := metav1.GetControllerOf(p); of != nil && of.Kind == "DaemonSet" {

@@ -445,20 +445,15 @@ func busy(v *View, cfg Config) bool {
 
 // someFit tells whether a node that is younger than since has room for a pod that is pending.
 func (f *fleet) someFit(x *family, since time.Time) bool {
-	for _, r := range x.rows {
-		for _, p := range r.pending {
-			for i := range x.machines {
-				n := x.machines[i].node
-				if n == nil || n.Spec.Unschedulable || n.CreationTimestamp.Time.Before(since) || !covers(n.free(), f.asks(p)) {
-					continue
-				}
-				if ok, _ := suits(p, n.Node); ok {
-					return true
-				}
-			}
+	var young []youngNode
+	for i := range x.machines {
+		if n := x.machines[i].node; n != nil && !n.Spec.Unschedulable && !n.CreationTimestamp.Time.Before(since) {
+			young = append(young, youngNode{n.Node, n.free()})
 		}
 	}
-	return false
+	return slices.ContainsFunc(x.rows, func(r *row) bool {
+		return slices.ContainsFunc(r.pending, func(p *corev1.Pod) bool { return f.comes(p, young) })
+	})
 }
 
 // withoutRoom returns the pods that do not find room on machines that are on their way or new.
@@ -467,40 +462,31 @@ func (f *fleet) withoutRoom(x *family, pods []*corev1.Pod) (out []*corev1.Pod) {
 		return nil
 	}
 	var machines []packing.Machine
-	var of []*machine
+	var nodes []*corev1.Node
 	for i := range x.machines {
-		if m := &x.machines[i]; m.promising {
-			of = append(of, m)
-			used := make(amounts, len(f.dims))
-			if m.node != nil {
-				machines = append(machines, packing.Machine{Capacity: m.node.allocatable, Used: append(used[:0], m.node.used...)})
-				continue
-			}
+		m := &x.machines[i]
+		switch {
+		case !m.promising:
+		case m.node != nil:
+			machines = append(machines, packing.Machine{Capacity: m.node.allocatable, Used: slices.Clone(m.node.used)})
+			nodes = append(nodes, m.node.Node)
+		default:
 			capacity := f.amounts(m.promised.Spec.Resources)
 			if _, said := m.promised.Spec.Resources[corev1.ResourcePods]; !said {
 				if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 {
 					capacity[d] = int64(len(pods)) // it takes enough
 				}
 			}
-			machines = append(machines, packing.Machine{Capacity: capacity, Used: used})
+			machines = append(machines, packing.Machine{Capacity: capacity, Used: make(amounts, len(f.dims))})
+			n := &corev1.Node{}
+			n.Labels, n.Spec.Taints = m.promised.Spec.Labels, m.promised.Spec.Taints
+			nodes = append(nodes, n)
 		}
 	}
-	var sizes []packing.Pods
+	places := f.pack(machines, nodes, pods, func(n *corev1.Node) bool { return !n.Spec.Unschedulable })
 	for _, p := range pods {
-		sizes = append(sizes, packing.Pods{Size: f.asks(p), Count: 1, On: func(i int) bool {
-			n := &corev1.Node{}
-			if of[i].node != nil {
-				n = of[i].node.Node
-			} else {
-				n.Labels, n.Spec.Taints = of[i].promised.Spec.Labels, of[i].promised.Spec.Taints
-			}
-			ok, _ := suits(p, n)
-			return ok && !n.Spec.Unschedulable
-		}})
-	}
-	for i, placed := range packing.Place(machines, sizes) {
-		if len(placed) == 0 {
-			out = append(out, pods[i])
+		if _, placed := places[p]; !placed {
+			out = append(out, p)
 		}
 	}
 	return out

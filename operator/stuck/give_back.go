@@ -75,28 +75,10 @@ func (f *fleet) spare(x *family) map[string]bool {
 	slices.SortFunc(sorted, func(a, b *node) int {
 		return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(f.size(a), f.size(b)), strings.Compare(b.Name, a.Name))
 	})
-	var out []*node
-	stays, wanted := f.askedBy(x, nil, nil), x.only(f.wantedOf(x))
-	for _, n := range sorted {
-		if len(out) >= max(2, len(nodes)/stepShare) {
-			break
-		}
-		left := slices.Clone(stays)
-		for d, has := range x.only(n.machine) {
-			left[d] -= has
-		}
-		if more := append(slices.Clone(out), n); covers(left, wanted) && f.fitsWithout(all, more) {
-			out, stays = more, left
-		}
-	}
-	found := out
-	for keeps := -1; keeps != len(out); {
-		keeps = len(out)
-		gone := out
-		out = slices.DeleteFunc(slices.Clone(gone), func(n *node) bool { return !isUseless(x, nodes, gone, n) })
-	}
+	found := f.emptied(x, all, sorted)
+	out := useless(x, nodes, found)
 	canGo := f.canGo(all)
-	for n := len(found); len(out) == 0 && n > 0; n-- {
+	for n := len(found); len(out) == 0 && n > 0; n = fewer(n) {
 		if f.anyMayGo(x, all, found[:n], canGo) {
 			out = found[:n]
 		}
@@ -108,15 +90,61 @@ func (f *fleet) spare(x *family) map[string]bool {
 	return names
 }
 
-// isUseless tells whether no row has a use for a machine that is to go: it lacks something that all that stay have.
-func isUseless(x *family, all, gone []*node, n *node) bool {
-	var least amounts
-	for _, o := range all {
-		if !slices.Contains(gone, o) {
-			least = smallest(least, x.only(o.machine))
+// emptied are machines, in their order, that can be missed together: what stays has as much as all pods ask for, and room for the pods.
+// Ever more are tried at once, and half as many where that fails; so time does not grow with the square of the machines.
+func (f *fleet) emptied(x *family, all *row, sorted []*node) (out []*node) {
+	others, most := f.emptying(all), max(2, len(sorted)/stepShare)
+	stays, wanted := f.askedBy(x, nil, nil), x.only(f.wantedOf(x))
+	failed := 0
+	for at, step := 0, 1; at < len(sorted) && len(out) < most && failed < emptyingsMax; {
+		var more []*node
+		left, next := stays, at
+		for ; next < len(sorted) && len(more) < min(step, most-len(out)); next++ {
+			if less := minus(left, x.only(sorted[next].machine)); covers(less, wanted) {
+				more, left = append(more, sorted[next]), less
+			}
+		}
+		switch {
+		case len(more) == 0 || others.empty(more):
+			out, stays, at, step = append(out, more...), left, next, 2*step
+		case len(more) > 1:
+			step = len(more) / 2
+		default:
+			at, step = next, 1
+			failed++
 		}
 	}
-	return least != nil && !covers(n.machine, least)
+	return out
+}
+
+// fewer is how many machines are looked at after n.
+func fewer(n int) int {
+	const few = 8
+	if n > few {
+		return n / 2
+	}
+	return n - 1
+}
+
+// useless are machines, of some that go, that no row has a use for: each lacks something that all that stay have.
+func useless(x *family, all, gone []*node) []*node {
+	for {
+		goes := map[*node]bool{}
+		for _, n := range gone {
+			goes[n] = true
+		}
+		var least amounts
+		for _, o := range all {
+			if !goes[o] {
+				least = smallest(least, x.only(o.machine))
+			}
+		}
+		out := slices.DeleteFunc(slices.Clone(gone), func(n *node) bool { return least == nil || covers(n.machine, least) })
+		if len(out) == len(gone) {
+			return out
+		}
+		gone = out
+	}
 }
 
 // anyMayGo tells whether it does not matter which machines a shard gives back when the rows ask for all but some. It keeps those that
@@ -141,17 +169,17 @@ func (f *fleet) anyMayGo(x *family, all *row, gone []*node, canGo func(*node) bo
 			fullest, sum = append(fullest, o), more
 		}
 	}
-	return f.offerMore(x, may, len(gone)+1, most) && f.fitsWithout(all, fullest) &&
+	return f.offerMore(x, may, len(gone)+1, most) && f.emptying(all).fit(fullest) &&
 		!slices.ContainsFunc(may, func(o *node) bool { return !canGo(o) })
 }
 
 // canGo returns what tells whether a machine alone could be missed. It packs the pods of each but once.
 func (f *fleet) canGo(all *row) func(*node) bool {
-	known := map[*node]bool{}
+	known, others := map[*node]bool{}, f.emptying(all)
 	return func(n *node) bool {
 		is, some := known[n]
 		if !some {
-			is = f.fitsWithout(all, []*node{n})
+			is = others.fitsAlone(n)
 			known[n] = is
 		}
 		return is

@@ -157,7 +157,7 @@ func (f *fleet) findStuckOfGroup(g *group, room room, v *View, cfg Config, out *
 			waiting = append(waiting, p)
 		}
 	}
-	placed := room.of.pack(room.bins.machines, room.bins, waiting, func(n *corev1.Node) bool {
+	placed := room.of.pack(room.bins.machines, room.bins.nodes, waiting, func(n *corev1.Node) bool {
 		domain, is := n.Labels[key]
 		return !is || g.domain == "" || domain == g.domain
 	})

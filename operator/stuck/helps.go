@@ -2,6 +2,8 @@ package stuck
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,17 +20,23 @@ const otherLabels = "its node selector or affinity fits no node"
 
 // suits tells whether a pod may run on a node whatever else is on it: selector, affinity
 // and taints. why says what keeps it away.
-func suits(p *corev1.Pod, n *corev1.Node) (ok bool, why string) {
-	if match, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err != nil || !match {
-		return false, otherLabels
+func suits(p *corev1.Pod, n *corev1.Node) (ok bool, why string) { return suitedBy(p)(n) }
+
+// suitedBy returns suits for many nodes: what a pod requires is read once.
+func suitedBy(p *corev1.Pod) func(*corev1.Node) (ok bool, why string) {
+	required := nodeaffinity.GetRequiredNodeAffinity(p)
+	return func(n *corev1.Node) (ok bool, why string) {
+		if match, err := required.Match(n); err != nil || !match {
+			return false, otherLabels
+		}
+		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, p.Spec.Tolerations, func(t *corev1.Taint) bool {
+			return (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) && !passing(t)
+		}, true)
+		if untolerated {
+			return false, fmt.Sprintf("it does not tolerate the taint %s", taint.ToString())
+		}
+		return true, ""
 	}
-	taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, p.Spec.Tolerations, func(t *corev1.Taint) bool {
-		return (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) && !passing(t)
-	}, true)
-	if untolerated {
-		return false, fmt.Sprintf("it does not tolerate the taint %s", taint.ToString())
-	}
-	return true, ""
 }
 
 // passing tells whether a taint goes away by itself when a machine has become a node.
@@ -70,38 +78,103 @@ func (f *fleet) helps(p *corev1.Pod, v *View) (ok bool, why string) {
 	if name := f.unknown(p); name != "" {
 		return false, fmt.Sprintf("no node has the resource %s", name)
 	}
-	asks, nearest := f.asks(p), 0
-	note := func(rank int, text string) {
-		if rank > nearest {
-			nearest, why = rank, text
-		}
-	}
-	why = "there is no machine to compare it with"
-	for _, n := range f.nodes {
-		switch fits, text := suits(p, n.Node); {
-		case !fits && text == otherLabels:
-			note(1, text)
-		case !fits:
-			note(2, text)
-		case !covers(f.empty(n), asks):
-			note(4, "it is larger than what an empty node has for it")
-		case keptAway(p, n, f):
-			note(3, "its anti-affinity excludes every domain that there is")
+	x, asks := f.placesOf(p, v), f.asks(p)
+	nearest := x.nearest
+	for i := range x.places {
+		switch r := &x.places[i]; {
+		case !covers(r.empty, asks):
+			if !r.promised {
+				nearest = nearest.or(tooLarge)
+			}
+		case r.excluded:
+			nearest = nearest.or(keptApart)
 		default:
 			return true, ""
 		}
 	}
+	return false, nearest.why
+}
+
+// obstacle is what keeps a pod from a machine. The higher its rank, the nearer the pod came to run there.
+type obstacle struct {
+	rank int
+	why  string
+}
+
+var (
+	nothingThere = obstacle{0, "there is no machine to compare it with"}
+	keptApart    = obstacle{3, "its anti-affinity excludes every domain that there is"}
+	tooLarge     = obstacle{4, "it is larger than what an empty node has for it"}
+)
+
+// or returns the one of higher rank, the first of equal ones.
+func (o obstacle) or(other obstacle) obstacle {
+	if other.rank > o.rank {
+		return other
+	}
+	return o
+}
+
+// places are machines on which pods of a namespace may run that are alike but for what they ask for.
+type places struct {
+	places  []place
+	nearest obstacle // of the nodes on which they may not
+}
+
+// place is what such machines have when they are empty.
+type place struct {
+	empty    amounts
+	excluded bool // by anti-affinity
+	promised bool // it is no node yet
+}
+
+// placesOf returns the places of pods like one. They are looked for once: there are few kinds of machines, and may be many pods.
+func (f *fleet) placesOf(p *corev1.Pod, v *View) *places {
+	key := p.Namespace + " " + constraints(p)
+	if known := f.placesFor[key]; known != nil {
+		return known
+	}
+	x, known := &places{nearest: nothingThere}, map[string]bool{}
+	add := func(one place) {
+		if text := fmt.Sprint(textOf(one.empty), one.excluded, one.promised); !known[text] {
+			known[text] = true
+			x.places = append(x.places, one)
+		}
+	}
+	suits, excluded := suitedBy(p), f.excludedBy(p)
+	for _, n := range f.nodes {
+		switch fits, text := suits(n.Node); {
+		case !fits && text == otherLabels:
+			x.nearest = x.nearest.or(obstacle{1, text})
+		case !fits:
+			x.nearest = x.nearest.or(obstacle{2, text})
+		default:
+			add(place{empty: f.empty(n), excluded: slices.ContainsFunc(excluded, func(x domains) bool { return x.has[n.Labels[x.key]] })})
+		}
+	}
 	for _, u := range v.Upcoming {
-		if f.promises(u, p, asks) {
-			return true, ""
+		if f.promises(u, p, nil) {
+			add(place{empty: f.anyPods(f.amounts(u.Spec.Resources)), promised: true})
 		}
 	}
 	for _, h := range v.Hints {
-		if h.Spec.AvailableCount > 0 && len(h.Spec.Resources) > 0 && covers(f.amounts(h.Spec.Resources), f.without(asks, corev1.ResourcePods)) && accepts(p, h) {
-			return true, ""
+		if h.Spec.AvailableCount > 0 && len(h.Spec.Resources) > 0 && accepts(p, h) {
+			add(place{empty: f.anyPods(f.amounts(h.Spec.Resources)), promised: true})
 		}
 	}
-	return false, why
+	if f.placesFor == nil {
+		f.placesFor = map[string]*places{}
+	}
+	f.placesFor[key] = x
+	return x
+}
+
+// anyPods returns amounts with room for any number of pods: hints and promises do not say how many pods a machine takes.
+func (f *fleet) anyPods(a amounts) amounts {
+	if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 {
+		a[d] = math.MaxInt64
+	}
+	return a
 }
 
 // without returns amounts with one of them 0: hints do not say how many pods a machine takes.
@@ -147,38 +220,34 @@ func onItsWay(u *api.UpcomingNode) bool {
 	return false
 }
 
-// keptAway tells whether a pod's anti-affinity forbids every machine in the domain of a node:
-// for a domain wider than one host, a pod that it must not meet is there already.
-func keptAway(p *corev1.Pod, n *node, f *fleet) bool {
+// domains are some values of a label of nodes.
+type domains struct {
+	key string
+	has map[string]bool
+}
+
+// excludedBy returns the domains, wider than one host, that a pod's anti-affinity forbids: a pod that it must not meet is there
+// already.
+func (f *fleet) excludedBy(p *corev1.Pod) (out []domains) {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil {
-		return false
+		return nil
 	}
 	for i := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		term := &p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
-		if term.TopologyKey != corev1.LabelHostname && f.meets(p, term, n.Labels[term.TopologyKey]) {
-			return true
-		}
-	}
-	return false
-}
-
-// meets tells whether a domain has a pod that a term speaks of.
-func (f *fleet) meets(p *corev1.Pod, term *corev1.PodAffinityTerm, domain string) bool {
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	if err != nil {
-		return false
-	}
-	for _, n := range f.nodes {
-		if n.Labels[term.TopologyKey] != domain {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if term.TopologyKey == corev1.LabelHostname || err != nil {
 			continue
 		}
-		for _, other := range n.pods {
-			if inNamespaces(p, term, other.Namespace) && selector.Matches(labels.Set(other.Labels)) {
-				return true
-			}
+		x := domains{term.TopologyKey, map[string]bool{}}
+		for _, n := range f.nodes {
+			domain := n.Labels[term.TopologyKey]
+			x.has[domain] = x.has[domain] || slices.ContainsFunc(n.pods, func(other *corev1.Pod) bool {
+				return inNamespaces(p, term, other.Namespace) && selector.Matches(labels.Set(other.Labels))
+			})
 		}
+		out = append(out, x)
 	}
-	return false
+	return out
 }
 
 // inNamespaces tells whether a term is about the pods of a namespace. A selector of namespaces

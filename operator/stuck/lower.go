@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/tonnage/tonnage/api/v1alpha1"
-	"github.com/tonnage/tonnage/operator/packing"
 )
 
 const (
@@ -121,8 +120,9 @@ func (f *fleet) superfluous(r *row) []*node {
 	slices.SortFunc(ours, func(a, b *node) int {
 		return cmp.Or(cmp.Compare(f.size(a), f.size(b)), strings.Compare(a.Name, b.Name))
 	})
+	others := f.emptying(r)
 	for k := len(ours) / stepShare; k > 1; k /= 2 {
-		if f.fitsWithout(r, ours[:k]) {
+		if others.fit(ours[:k]) {
 			return ours[:k]
 		}
 	}
@@ -130,7 +130,7 @@ func (f *fleet) superfluous(r *row) []*node {
 		return nil
 	}
 	for _, n := range ours {
-		if covers(ours[0].machine, n.machine) && !f.fitsWithout(r, []*node{n}) {
+		if covers(ours[0].machine, n.machine) && !others.fitsAlone(n) {
 			return nil
 		}
 	}
@@ -148,37 +148,6 @@ func (f *fleet) size(n *node) (s float64) {
 		}
 	}
 	return s
-}
-
-// fitsWithout tells whether the pods that are on some of a row's nodes find room on the others, where
-// all pods stay that are there.
-func (f *fleet) fitsWithout(r *row, gone []*node) bool {
-	var machines []packing.Machine
-	var nodes []*node
-	for _, n := range r.nodes {
-		if n.machine != nil && !slices.Contains(gone, n) {
-			nodes = append(nodes, n)
-			machines = append(machines, packing.Machine{Capacity: n.allocatable, Used: slices.Clone(n.used)})
-		}
-	}
-	var pods []packing.Pods
-	for _, n := range gone {
-		for _, p := range n.pods {
-			if of := metav1.GetControllerOf(p); of != nil && (of.Kind == "DaemonSet" || of.Kind == "Node") {
-				continue
-			}
-			pods = append(pods, packing.Pods{Size: f.asks(p), Count: 1, On: func(i int) bool {
-				ok, _ := suits(p, nodes[i].Node)
-				return ok
-			}})
-		}
-	}
-	for i, placed := range packing.Place(machines, pods) {
-		if len(placed) < pods[i].Count {
-			return false
-		}
-	}
-	return true
 }
 
 // count adds a row's overhead up: what it asks for beyond the sum of its pods.

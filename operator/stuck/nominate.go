@@ -54,7 +54,7 @@ func Nominate(v *View, cfg Config) []Nomination {
 	for _, level := range slices.Backward(slices.Sorted(maps.Keys(levels))) {
 		pods := levels[level]
 		slices.SortFunc(pods, older)
-		maps.Copy(places, f.pack(b.machines, b, pods, func(*corev1.Node) bool { return true }))
+		maps.Copy(places, f.pack(b.machines, b.nodes, pods, nil))
 	}
 	var out []Nomination
 	most := map[string]int64{} // devices that one pod has, by node
@@ -161,7 +161,7 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 		for i, m := range b.machines {
 			machines[i] = packing.Machine{Capacity: m.Capacity, Used: slices.Clone(m.Used)}
 		}
-		placed := f.pack(machines, b, g.pending, func(n *corev1.Node) bool { return n.Labels[key] == domain })
+		placed := f.pack(machines, b.nodes, g.pending, func(n *corev1.Node) bool { return n.Labels[key] == domain })
 		if len(placed) == len(g.pending) || len(placed) > 0 && g.domain != "" {
 			b.machines = machines
 			return placed
@@ -176,8 +176,9 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 	return nil
 }
 
-// pack places pods on machines that suit them, and returns the machine of each that found room.
-func (f *fleet) pack(machines []packing.Machine, b *bins, pods []*corev1.Pod, on func(*corev1.Node) bool) map[*corev1.Pod]int {
+// pack places pods on machines that suit them, and that on admits (nil = all), and returns the machine of each that found room. Nodes are
+// the machines as a scheduler sees them.
+func (f *fleet) pack(machines []packing.Machine, nodes []*corev1.Node, pods []*corev1.Pod, on func(*corev1.Node) bool) map[*corev1.Pod]int {
 	var sizes []packing.Pods
 	var alike [][]*corev1.Pod
 	index := map[string]int{}
@@ -187,9 +188,10 @@ func (f *fleet) pack(machines []packing.Machine, b *bins, pods []*corev1.Pod, on
 		if !known {
 			at = len(sizes)
 			index[key], alike = at, append(alike, nil)
+			suits := suitedBy(p)
 			sizes = append(sizes, packing.Pods{Size: f.asks(p), On: func(i int) bool {
-				ok, _ := suits(p, b.nodes[i])
-				return ok && on(b.nodes[i])
+				ok, _ := suits(nodes[i])
+				return ok && (on == nil || on(nodes[i]))
 			}})
 		}
 		sizes[at].Count++

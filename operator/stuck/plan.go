@@ -141,6 +141,7 @@ func Plan(v *View, cfg Config) *Result {
 
 // findStuck gives rows the pods that are stuck, and has those told that no machine would help.
 func (f *fleet) findStuck(v *View, rows map[string]*row, exact *family, cfg Config, out *Result) {
+	young := f.young(v.Now, cfg.After)
 	for _, p := range v.Pods {
 		if since, is := unschedulable(p); !is || v.Now.Sub(since) < cfg.After {
 			continue
@@ -153,7 +154,7 @@ func (f *fleet) findStuck(v *View, rows map[string]*row, exact *family, cfg Conf
 		if err != nil || exact != nil && slices.Contains(exact.rows, rows[id.Key]) {
 			continue
 		}
-		if f.comes(p, v.Now, cfg.After) {
+		if f.comes(p, young) {
 			continue
 		}
 		if ok, why := f.helps(p, v); !ok {
@@ -165,16 +166,31 @@ func (f *fleet) findStuck(v *View, rows map[string]*row, exact *family, cfg Conf
 	}
 }
 
-// comes tells whether there is room for a pod on a node that is younger than newFor: the scheduler has not come to it yet.
-func (f *fleet) comes(p *corev1.Pod, now time.Time, newFor time.Duration) bool {
+// youngNode is a node that the scheduler may not have come to yet, and the room on it.
+type youngNode struct {
+	*corev1.Node
+	free amounts
+}
+
+// young are the nodes that are younger than newFor and take pods.
+func (f *fleet) young(now time.Time, newFor time.Duration) (out []youngNode) {
 	for _, n := range f.nodes {
-		if now.Sub(n.CreationTimestamp.Time) < newFor && !n.Spec.Unschedulable && covers(n.free(), f.asks(p)) {
-			if ok, _ := suits(p, n.Node); ok {
-				return true
-			}
+		if now.Sub(n.CreationTimestamp.Time) < newFor && !n.Spec.Unschedulable {
+			out = append(out, youngNode{n.Node, n.free()})
 		}
 	}
-	return false
+	return out
+}
+
+// comes tells whether there is room for a pod on a young node.
+func (f *fleet) comes(p *corev1.Pod, young []youngNode) bool {
+	return slices.ContainsFunc(young, func(n youngNode) bool {
+		if !covers(n.free, f.asks(p)) {
+			return false
+		}
+		ok, _ := suits(p, n.Node)
+		return ok
+	})
 }
 
 // overheads returns the requests that are overhead.

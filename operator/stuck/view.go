@@ -68,10 +68,11 @@ func (n *node) free() amounts {
 
 // fleet is a view in figures.
 type fleet struct {
-	dims  []corev1.ResourceName
-	nodes []*node
-	read  map[*corev1.Pod]amounts // what pods ask for, once it was looked at
-	asked map[types.UID]*api.CapacityRequest
+	dims      []corev1.ResourceName
+	nodes     []*node
+	read      map[*corev1.Pod]amounts // what pods ask for, once it was looked at
+	asked     map[types.UID]*api.CapacityRequest
+	placesFor map[string]*places // see placesOf
 }
 
 // look reads nodes, in the order of their names, and the pods that are on them. It counts the resources that nodes have, and those

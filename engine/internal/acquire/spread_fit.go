@@ -86,7 +86,11 @@ func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 }
 
 // allows reports whether machines of a class have all constrained keys and are in one of the allowed tuples; nil = all are allowed.
+// Without a layout that is known of no class, and all are.
 func (t *tupleLayout) allows(class uint32, allowed []bool) bool {
+	if t == nil {
+		return true
+	}
 	i := t.of[class] - 1
 	return i >= 0 && (allowed == nil || allowed[i])
 }
@@ -222,7 +226,7 @@ func (f *fitter) bestHelping(k *state.Kind, allowed []bool, allowsAt func(column
 			break
 		}
 		for _, c := range step.Classes[:step.Live] {
-			if !x.Has(c) || l.p.ClassMask[c]&l.Lacks == 0 || !k.AcceptsClass(c) || t != nil && !t.allows(c, allowed) {
+			if !x.Has(c) || l.p.ClassMask[c]&l.Lacks == 0 || !k.AcceptsClass(c) || !t.allows(c, allowed) {
 				continue
 			}
 			ratio, rank := f.costPerCover(c, k), uint64(costs[c])<<32
