@@ -1,6 +1,7 @@
 package stuck
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,6 +99,58 @@ type bins struct {
 	machines []packing.Machine
 	nodes    []*corev1.Node // what a scheduler would look at
 	held     []bool
+	domains  map[string][]binDomain // by key; see domainsOf
+}
+
+// binDomain is the bins whose nodes have one value of a label.
+type binDomain struct {
+	name string
+	at   []int
+}
+
+// domainsOf returns the domains of a label, by name.
+func (b *bins) domainsOf(key string) []binDomain {
+	if known, is := b.domains[key]; is {
+		return known
+	}
+	at := map[string][]int{}
+	for i, n := range b.nodes {
+		if d := n.Labels[key]; d != "" {
+			at[d] = append(at[d], i)
+		}
+	}
+	var out []binDomain
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		out = append(out, binDomain{name, at[name]})
+	}
+	if b.domains == nil {
+		b.domains = map[string][]binDomain{}
+	}
+	b.domains[key] = out
+	return out
+}
+
+// partIn is how large a part of some amounts is free in a domain, of the resource of which that is least; at most 1.
+func (b *bins) partIn(x *binDomain, of amounts) float64 {
+	part := 1.0
+	for d, n := range of {
+		if n <= 0 {
+			continue
+		}
+		free := int64(0)
+		for _, at := range x.at {
+			free += max(0, b.machines[at].Capacity[d]-b.machines[at].Used[d])
+		}
+		part = min(part, float64(free)/float64(n))
+	}
+	return part
+}
+
+// replace has the bins of a domain be others.
+func (b *bins) replace(x *binDomain, machines []packing.Machine) {
+	for i, at := range x.at {
+		b.machines[at] = machines[i]
+	}
 }
 
 // bins are the nodes, with what is on them, is nominated there and runs on every node, and the machines that are to become nodes.

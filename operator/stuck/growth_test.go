@@ -49,6 +49,15 @@ var growing = []struct {
 	{"groups of four", nil, func(i int, _ *corev1.Pod, request *api.CapacityRequest) {
 		request.Spec.CoLocation = &api.CoLocation{TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"group": fmt.Sprint(i / 8)}}}
 	}},
+	{"groups on one host each while nodes wait for nominations", func(i int, n *corev1.Node) {
+		n.Labels = map[string]string{corev1.LabelTopologyZone: "a", corev1.LabelHostname: n.Name}
+		if i%2 == 0 {
+			n.Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}
+		}
+	}, func(i int, p *corev1.Pod, request *api.CapacityRequest) {
+		p.Spec.Containers[0].Resources.Requests = resources("cpu=2 memory=8Gi")
+		request.Spec.CoLocation = &api.CoLocation{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"group": fmt.Sprint(i / 8)}}}
+	}},
 	{"nodes that wait for nominations", func(i int, n *corev1.Node) {
 		if i%2 == 0 {
 			n.Spec.Taints = []corev1.Taint{{Key: api.TaintNomination, Effect: corev1.TaintEffectNoSchedule}}

@@ -141,39 +141,67 @@ func (f *fleet) devices(pods []*corev1.Pod) (sum int64) {
 	return sum
 }
 
+// partlyMax is how many domains are looked at for a part of a group: those that have most of what it asks for.
+const partlyMax = 8
+
 // placeGroup places the pods of a group in one domain: where it is, else in the first that holds it whole. It returns their
 // bins, nil where none does. If it keeps room, what the domain that holds most of the pods has for them is then nobody else's: the machines
 // for the others may come yet.
 func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
-	key, domains := g.of.Spec.CoLocation.TopologyKey, []string{g.domain}
-	if g.domain == "" {
-		domains = nil
-		for _, n := range b.nodes {
-			if d := n.Labels[key]; d != "" && !slices.Contains(domains, d) {
-				domains = append(domains, d)
-			}
+	all := b.domainsOf(g.of.Spec.CoLocation.TopologyKey)
+	if g.domain != "" {
+		at, _ := slices.BinarySearchFunc(all, g.domain, func(x binDomain, name string) int { return strings.Compare(x.name, name) })
+		if at == len(all) || all[at].name != g.domain {
+			return nil
 		}
-		slices.Sort(domains)
+		machines, placed := f.packIn(b, &all[at], g.pending)
+		if len(placed) == 0 {
+			return nil
+		}
+		b.replace(&all[at], machines)
+		return placed
 	}
-	most, kept := 0, []packing.Machine(nil)
-	for _, domain := range domains {
-		machines := make([]packing.Machine, len(b.machines))
-		for i, m := range b.machines {
-			machines[i] = packing.Machine{Capacity: m.Capacity, Used: slices.Clone(m.Used)}
+	asks := f.sum(g.pending)
+	part, order := make([]float64, len(all)), make([]int, len(all))
+	for i := range all {
+		order[i] = i
+		if part[i] = b.partIn(&all[i], asks); part[i] < 1 {
+			continue
 		}
-		placed := f.pack(machines, b.nodes, g.pending, func(n *corev1.Node) bool { return n.Labels[key] == domain })
-		if len(placed) == len(g.pending) || len(placed) > 0 && g.domain != "" {
-			b.machines = machines
+		if machines, placed := f.packIn(b, &all[i], g.pending); len(placed) == len(g.pending) {
+			b.replace(&all[i], machines)
 			return placed
 		}
-		if len(placed) > most {
-			most, kept = len(placed), machines
+	}
+	if !keeps {
+		return nil
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(part[j], part[i]) })
+	order = order[:min(partlyMax, len(order))]
+	slices.Sort(order) // of domains that hold as many the first
+	best, most, kept := -1, 0, []packing.Machine(nil)
+	for _, i := range order {
+		if machines, placed := f.packIn(b, &all[i], g.pending); len(placed) > most {
+			best, most, kept = i, len(placed), machines
 		}
 	}
-	if keeps && most > 0 {
-		b.machines = kept
+	if best >= 0 {
+		b.replace(&all[best], kept)
 	}
 	return nil
+}
+
+// packIn packs pods into the bins of a domain. It returns these with the pods in them, and the bins of the pods that found room.
+func (f *fleet) packIn(b *bins, x *binDomain, pods []*corev1.Pod) (machines []packing.Machine, placed map[*corev1.Pod]int) {
+	machines, nodes := make([]packing.Machine, len(x.at)), make([]*corev1.Node, len(x.at))
+	for i, at := range x.at {
+		machines[i], nodes[i] = packing.Machine{Capacity: b.machines[at].Capacity, Used: slices.Clone(b.machines[at].Used)}, b.nodes[at]
+	}
+	placed = f.pack(machines, nodes, pods, nil)
+	for p, i := range placed {
+		placed[p] = x.at[i]
+	}
+	return machines, placed
 }
 
 // pack places pods on machines that suit them, and that on admits (nil = all), and returns the machine of each that found room. Nodes are
