@@ -139,6 +139,16 @@ var scales = []struct {
 			x.need(fmt.Sprint("c", i%10), model.ProfileSpec{Requirements: []model.Requirement{own}}, 1, "")
 		}
 	}},
+	{"machines that drain for a Need of a priority of its own each", func(x *scaled) {
+		for i := range x.n {
+			cluster, spec := fmt.Sprint("c", i%10), model.ProfileSpec{Priority: int32(i)}
+			x.need(cluster, spec, 1, "")
+			own := x.needs[cluster][i/10].Profile
+			m := x.machine("low", nil)
+			m.State = model.Draining
+			m.Reservation = model.Reservation{Owner: model.Owner{Cluster: cluster, Fingerprint: own.Fingerprint()}, Priority: own.Priority(), Plan: uint64(i + 1)}
+		}
+	}},
 	{"Needs of one cluster that lose a machine, and nobody claims one", func(x *scaled) { losers(x, 1) }},
 	{"Needs of one cluster that lose a machine, and as many that nobody claims", func(x *scaled) { losers(x, x.n/2) }},
 }

@@ -65,12 +65,12 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 		return l.p.Promised.TakenBy(r) == ranks.None && k.AcceptsClass(l.p.Snap.View.Class[r])
 	}
 	x.SortGroups(l.p.Snap.IDPlaces())
-	for i := x.liveOrMore(l.p, 0); i < len(x.VictimGroups); i = x.liveOrMore(l.p, i+1) {
+	for i := x.NextLive(0); i < len(x.VictimGroups); i = x.NextLive(i + 1) {
 		if f := &x.VictimGroups[i]; k.AcceptsClass(f.Class) && l.p.HasLeft(f) && l.FirstOpen(f.Alike) < len(f.Rows) {
 			return false
 		}
 	}
-	if slices.ContainsFunc(x.Broken, usable) {
+	if l.someUnlisted(&x.more, k) || slices.ContainsFunc(x.Broken, usable) {
 		return false
 	}
 	for _, g := range x.Gangs {
@@ -79,6 +79,28 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 		}
 	}
 	return !slices.ContainsFunc(x.SunkIn(l, k), func(u units.Unit) bool { return u.Remainder && usable(u.Row) })
+}
+
+// someUnlisted reports whether a victim group that is not listed has a machine for a kind. It does not matter which one goes first,
+// so none is scored, and all can be asked for each kind.
+func (l *Worker) someUnlisted(m *units.Unread, k *state.Kind) bool {
+	is := func(a *units.Alike) bool {
+		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows)
+	}
+	if slices.ContainsFunc(m.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
+		return true
+	}
+	if m.Roster == nil {
+		return false
+	}
+	rest := *m
+	for a := rest.First(); a != nil; a = rest.First() {
+		if is(a) {
+			return true
+		}
+		rest.Next++
+	}
+	return false
 }
 
 // HasLeft reports whether a victim group has a machine that no plan has taken, and sets gone.

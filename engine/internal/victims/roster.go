@@ -54,15 +54,6 @@ func (l *Worker) rosterOf(key victimPoolKey) *units.Roster {
 	return x
 }
 
-// liveOrMore is UnitScope.NextLive, which also reads further from the roster.
-func (x *UnitScope) liveOrMore(p *Pass, from int) int {
-	at := x.NextLive(from)
-	for at == len(x.VictimGroups) && x.Extend(p) {
-		at = x.NextLive(at)
-	}
-	return at
-}
-
 // complete lists all victim groups of a scope.
 func (x *UnitScope) complete(p *Pass) {
 	for x.Extend(p) {
