@@ -149,6 +149,14 @@ var scales = []struct {
 			m.Reservation = model.Reservation{Owner: model.Owner{Cluster: cluster, Fingerprint: own.Fingerprint()}, Priority: own.Priority(), Plan: uint64(i + 1)}
 		}
 	}},
+	{"machines of one owner that Needs of a priority of their own each take", func(x *scaled) {
+		x.need("c", model.ProfileSpec{Priority: 1}, x.n, "")
+		own := x.needs["c"][0].Profile
+		for i := range x.n {
+			x.machine("", nil).Reservation = model.Reservation{Owner: model.Owner{Cluster: "c", Fingerprint: own.Fingerprint()}, Priority: 1, Deadline: 1 << 62}
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: int32(1000 + i)}, 1, "")
+		}
+	}},
 	{"Needs of one cluster that lose a machine, and nobody claims one", func(x *scaled) { losers(x, 1) }},
 	{"Needs of one cluster that lose a machine, and as many that nobody claims", func(x *scaled) { losers(x, x.n/2) }},
 }

@@ -7,9 +7,11 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
@@ -107,19 +109,20 @@ func (l *Worker) VoidAllTaken() {
 
 // EndReservations ends an owner's reservations for a cause. The Idle machines among them become available like any other.
 func (l *Worker) EndReservations(owner model.Owner, why plan.PlanEnd) {
+	l.available = l.available[:0]
 	l.p.Reserved.End(l.Arena, owner, why, func(r columnar.Row) {
 		l.p.NoteFreed(r)
-		if l.p.Snap.View.State[r] == model.Idle {
+		if l.p.Snap.View.State[r] == model.Idle && !l.p.Claimed(r) && l.p.Promised.TakenBy(r) == ranks.None {
 			l.unhold(r)
 		}
 	})
+	if len(l.available) > 0 {
+		l.revive()
+	}
 }
 
 // unhold makes an Idle machine available that is not held any more.
 func (l *Worker) unhold(r columnar.Row) {
-	if l.p.Claimed(r) || l.p.Promised.TakenBy(r) != ranks.None {
-		return
-	}
 	if l.p.Taken[r] {
 		l.PutBack(r)
 	} else {
@@ -127,13 +130,17 @@ func (l *Worker) unhold(r columnar.Row) {
 		l.offer(r)
 		l.Acquiring.Domains.Rewind(r)
 	}
-	l.revive(l.p.Snap.View.Class[r])
+	class, words := l.p.Snap.View.Class[r], (len(l.p.Snap.Classes)+63)/64
+	if len(l.available) == 0 {
+		l.available = reuse.Resize(l.available, words)
+	}
+	l.available[class>>6] |= 1 << (class & 63)
 }
 
-// revive lets Needs that found nothing try again, since a machine of a class has become free.
-func (l *Worker) revive(class uint32) {
+// revive lets Needs that found nothing try again, since machines of some classes have become available.
+func (l *Worker) revive() {
 	for i := range l.p.Kinds {
-		if l.p.Kinds[i].AcceptsClass(class) {
+		if cycle.Meet(l.available, l.p.Kinds[i].Accepts) {
 			atomic.StoreUint32(&l.p.Stock.Spent[i], 0)
 		}
 	}

@@ -14,6 +14,7 @@ type Worker struct {
 	p         *Pass
 	NextBlock int            // index of Reserved.Blocks
 	used      []columnar.Row // scratch
+	available []uint64       // classes of machines that reservations which have just ended make available
 	Acquiring Acquiring
 }
 
