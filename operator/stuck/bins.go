@@ -100,6 +100,7 @@ type bins struct {
 	nodes    []*corev1.Node // what a scheduler would look at
 	held     []bool
 	domains  map[string][]binDomain // by key; see domainsOf
+	suited   map[string][]bool      // by constraints; see suitedTo
 }
 
 // binDomain is the bins whose nodes have one value of a label.
@@ -130,20 +131,34 @@ func (b *bins) domainsOf(key string) []binDomain {
 	return out
 }
 
-// partIn is how large a part of some amounts is free in a domain, of the resource of which that is least; at most 1.
-func (b *bins) partIn(x *binDomain, of amounts) float64 {
-	part := 1.0
+// hasRoom tells whether so much is free in a domain, in all its bins together.
+func (b *bins) hasRoom(x *binDomain, of amounts) bool {
 	for d, n := range of {
-		if n <= 0 {
-			continue
-		}
-		free := int64(0)
 		for _, at := range x.at {
-			free += max(0, b.machines[at].Capacity[d]-b.machines[at].Used[d])
+			n -= max(0, b.machines[at].Capacity[d]-b.machines[at].Used[d])
 		}
-		part = min(part, float64(free)/float64(n))
+		if n > 0 {
+			return false
+		}
 	}
-	return part
+	return true
+}
+
+// suitedTo tells of each bin whether it suits a pod. Pods of equal constraints have the same answer.
+func (b *bins) suitedTo(p *corev1.Pod) []bool {
+	key := constraints(p)
+	if known := b.suited[key]; known != nil {
+		return known
+	}
+	suits, out := suitedBy(p), make([]bool, len(b.nodes))
+	for i, n := range b.nodes {
+		out[i], _ = suits(n)
+	}
+	if b.suited == nil {
+		b.suited = map[string][]bool{}
+	}
+	b.suited[key] = out
+	return out
 }
 
 // replace has the bins of a domain be others.

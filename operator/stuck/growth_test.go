@@ -49,6 +49,12 @@ var growing = []struct {
 	{"groups of four", nil, func(i int, _ *corev1.Pod, request *api.CapacityRequest) {
 		request.Spec.CoLocation = &api.CoLocation{TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"group": fmt.Sprint(i / 8)}}}
 	}},
+	{"groups of four that say whom they are with", nil, func(i int, p *corev1.Pod, request *api.CapacityRequest) {
+		with := &metav1.LabelSelector{MatchLabels: map[string]string{"group": fmt.Sprint(i / 8)}}
+		request.Spec.CoLocation = &api.CoLocation{TopologyKey: corev1.LabelTopologyZone, LabelSelector: with}
+		p.Labels = with.MatchLabels
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone, LabelSelector: with}}}}
+	}},
 	{"groups on one host each while nodes wait for nominations", func(i int, n *corev1.Node) {
 		n.Labels = map[string]string{corev1.LabelTopologyZone: "a", corev1.LabelHostname: n.Name}
 		if i%2 == 0 {

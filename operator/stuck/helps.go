@@ -115,7 +115,7 @@ func (o obstacle) or(other obstacle) obstacle {
 	return o
 }
 
-// places are machines on which pods of a namespace may run that are alike but for what they ask for.
+// places are machines on which pods may run that are alike but for what they ask for.
 type places struct {
 	places  []place
 	nearest obstacle // of the nodes on which they may not
@@ -130,7 +130,10 @@ type place struct {
 
 // placesOf returns the places of pods like one. They are looked for once: there are few kinds of machines, and may be many pods.
 func (f *fleet) placesOf(p *corev1.Pod, v *View) *places {
-	key := p.Namespace + " " + constraints(p)
+	key := constraints(p)
+	if p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil {
+		key += p.Namespace + textIn(p.Spec.Affinity.PodAntiAffinity)
+	}
 	if known := f.placesFor[key]; known != nil {
 		return known
 	}

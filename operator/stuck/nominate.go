@@ -141,7 +141,7 @@ func (f *fleet) devices(pods []*corev1.Pod) (sum int64) {
 	return sum
 }
 
-// partlyMax is how many domains are looked at for a part of a group: those that have most of what it asks for.
+// partlyMax is how many domains are looked at for a part of a group: those that may hold most of its pods.
 const partlyMax = 8
 
 // placeGroup places the pods of a group in one domain: where it is, else in the first that holds it whole. It returns their
@@ -162,10 +162,8 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 		return placed
 	}
 	asks := f.sum(g.pending)
-	part, order := make([]float64, len(all)), make([]int, len(all))
 	for i := range all {
-		order[i] = i
-		if part[i] = b.partIn(&all[i], asks); part[i] < 1 {
+		if !b.hasRoom(&all[i], asks) {
 			continue
 		}
 		if machines, placed := f.packIn(b, &all[i], g.pending); len(placed) == len(g.pending) {
@@ -176,7 +174,12 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 	if !keeps {
 		return nil
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(part[j], part[i]) })
+	may := make([]int, len(all))
+	for i := range all {
+		may[i] = f.mayHold(b, &all[i], g.pending)
+	}
+	order := slices.DeleteFunc(indexesOf(all), func(i int) bool { return may[i] == 0 })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(may[j], may[i]) })
 	order = order[:min(partlyMax, len(order))]
 	slices.Sort(order) // of domains that hold as many the first
 	best, most, kept := -1, 0, []packing.Machine(nil)
@@ -189,6 +192,43 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 		b.replace(&all[best], kept)
 	}
 	return nil
+}
+
+// mayHold is how many of some pods a domain holds at the most: as many of what all of them ask for at the least as have room in each
+// bin that suits one of them.
+func (f *fleet) mayHold(b *bins, x *binDomain, pods []*corev1.Pod) (n int) {
+	var least amounts
+	var suited [][]bool
+	for _, p := range pods {
+		least = smallest(least, f.asks(p))
+		if is := b.suitedTo(p); !slices.ContainsFunc(suited, func(known []bool) bool { return &known[0] == &is[0] }) {
+			suited = append(suited, is)
+		}
+	}
+	for _, at := range x.at {
+		if !slices.ContainsFunc(suited, func(is []bool) bool { return is[at] }) {
+			continue
+		}
+		fit := int64(len(pods))
+		for d, asks := range least {
+			if asks > 0 {
+				fit = min(fit, max(0, b.machines[at].Capacity[d]-b.machines[at].Used[d])/asks)
+			}
+		}
+		if n += int(fit); n >= len(pods) {
+			return len(pods)
+		}
+	}
+	return n
+}
+
+// indexesOf are the indexes of a list.
+func indexesOf[T any](list []T) []int {
+	out := make([]int, len(list))
+	for i := range out {
+		out[i] = i
+	}
+	return out
 }
 
 // packIn packs pods into the bins of a domain. It returns these with the pods in them, and the bins of the pods that found room.
@@ -234,11 +274,20 @@ func (f *fleet) pack(machines []packing.Machine, nodes []*corev1.Node, pods []*c
 	return out
 }
 
-// constraints is where a pod may run, as text.
+// constraints is on which nodes a pod may run whatever else is on them, as text: what [suitedBy] reads.
 func constraints(p *corev1.Pod) string {
-	text, err := json.Marshal([]any{p.Spec.NodeSelector, p.Spec.Affinity, slices.DeleteFunc(slices.Clone(p.Spec.Tolerations), ofNomination)})
+	var affinity *corev1.NodeAffinity
+	if p.Spec.Affinity != nil {
+		affinity = p.Spec.Affinity.NodeAffinity
+	}
+	return textIn([]any{p.Spec.NodeSelector, affinity, slices.DeleteFunc(slices.Clone(p.Spec.Tolerations), ofNomination)})
+}
+
+// textIn writes plain values as text.
+func textIn(values any) string {
+	text, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // plain values
+		panic(err)
 	}
 	return string(text)
 }

@@ -1,6 +1,7 @@
 package stuck
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -218,6 +219,18 @@ func TestNominateGroups(t *testing.T) {
 			c.pod("plain-2", "", "cpu=2 memory=1Gi")
 			c.pod("plain-3", "", "cpu=2 memory=1Gi")
 		}, "plain-1>a1 plain-2>a1"},
+		"no domain holds it whole yet, and many that hold none of its pods have more room": {func(c *cluster) {
+			for _, zone := range strings.Split("a b c d e f g h", " ") {
+				for i := range 5 {
+					c.node(fmt.Sprint(zone, i), "cpu=2 memory=16Gi pods=110", inZone(zone))
+				}
+			}
+			waiting(c, "z1", "z", "cpu=4 memory=16Gi pods=110")
+			waiting(c, "z2", "z", "cpu=4 memory=16Gi pods=110")
+			gang(c, "1", "", "cpu=3 memory=4Gi", "g1", "g2", "g3")
+			stuckFor(c, 59*time.Second)
+			c.pod("plain", "", "cpu=3 memory=1Gi")
+		}, ""},
 		"where it is": {func(c *cluster) {
 			waiting(c, "a1", "a", "cpu=4 memory=16Gi pods=110")
 			waiting(c, "b1", "b", "cpu=4 memory=16Gi pods=110")
