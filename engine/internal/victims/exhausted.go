@@ -70,7 +70,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 			return false
 		}
 	}
-	if l.someUnlisted(&x.more, k) || slices.ContainsFunc(x.Broken, usable) {
+	if x.someUnlisted(l, k) || slices.ContainsFunc(x.Broken, usable) {
 		return false
 	}
 	for _, g := range x.Gangs {
@@ -83,17 +83,15 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 
 // someUnlisted reports whether a victim group that is not listed has a machine for a kind. It does not matter which one goes first,
 // so none is scored, and all can be asked for each kind.
-func (l *Worker) someUnlisted(m *units.Unread, k *state.Kind) bool {
-	is := func(a *units.Alike) bool {
-		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows)
-	}
-	if slices.ContainsFunc(m.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
+func (x *UnitScope) someUnlisted(l *Worker, k *state.Kind) bool {
+	is := func(a *units.Alike) bool { return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows) }
+	if slices.ContainsFunc(x.more.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
 		return true
 	}
-	if m.Roster == nil {
+	if x.more.Roster == nil {
 		return false
 	}
-	rest := *m
+	rest := x.more
 	for a := rest.First(); a != nil; a = rest.First() {
 		if is(a) {
 			return true
