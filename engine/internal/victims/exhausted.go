@@ -84,7 +84,9 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 // someUnlisted reports whether a victim group that is not listed has a machine for a kind. It does not matter which one goes first,
 // so none is scored, and all can be asked for each kind.
 func (x *UnitScope) someUnlisted(l *Worker, k *state.Kind) bool {
-	is := func(a *units.Alike) bool { return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows) }
+	is := func(a *units.Alike) bool {
+		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows)
+	}
 	if slices.ContainsFunc(x.more.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
 		return true
 	}
