@@ -131,7 +131,7 @@ func (b *bins) domainsOf(key string) []binDomain {
 	return out
 }
 
-// hasRoom tells whether so much is free in a domain, in all its bins together.
+// hasRoom tells whether the bins of a domain have so much free together.
 func (b *bins) hasRoom(x *binDomain, of amounts) bool {
 	for d, n := range of {
 		for _, at := range x.at {
@@ -144,7 +144,7 @@ func (b *bins) hasRoom(x *binDomain, of amounts) bool {
 	return true
 }
 
-// suitedTo tells of each bin whether it suits a pod. Pods of equal constraints have the same answer.
+// suitedTo returns, by bin, whether it suits a pod. Pods with equal constraints share the answer.
 func (b *bins) suitedTo(p *corev1.Pod) []bool {
 	key := constraints(p)
 	if known := b.suited[key]; known != nil {
@@ -161,7 +161,7 @@ func (b *bins) suitedTo(p *corev1.Pod) []bool {
 	return out
 }
 
-// replace has the bins of a domain be others.
+// replace puts machines in the place of the bins of a domain.
 func (b *bins) replace(x *binDomain, machines []packing.Machine) {
 	for i, at := range x.at {
 		b.machines[at] = machines[i]
@@ -198,7 +198,7 @@ func (f *fleet) bins(v *View, pairs map[string]*api.UpcomingNode, cfg Config) *b
 		if has[u] || !awaited(u, v.Now, cfg) {
 			continue
 		}
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: u.Spec.Labels}, Spec: corev1.NodeSpec{Taints: u.Spec.Taints}}
+		n := becoming(u)
 		capacity := f.amounts(u.Spec.Resources)
 		if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 && capacity[d] == 0 {
 			capacity[d] = int64(len(v.Pods)) // it takes enough
@@ -206,6 +206,11 @@ func (f *fleet) bins(v *View, pairs map[string]*api.UpcomingNode, cfg Config) *b
 		add(n, capacity, make(amounts, len(f.dims)), nil, false)
 	}
 	return b
+}
+
+// becoming is the node that a machine on its way will be, as far as a scheduler looks at it.
+func becoming(u *api.UpcomingNode) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: u.Spec.Labels}, Spec: corev1.NodeSpec{Taints: u.Spec.Taints}}
 }
 
 // plus is the sum of amounts.

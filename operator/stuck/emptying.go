@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// roomyMax is how many machines are looked at first for the pods of a single one: those with the most room.
+	// roomyMax is how many machines, those with the most room, are tried first for the pods of a single machine.
 	roomyMax = 32
-	// emptyingsMax is how often the pods of single machines are looked for room on all others, in one plan. A machine that is not looked
-	// at stays.
+	// emptyingsMax is how many single machines one search may try in vain before it ends: each is compared with all others. Machines that
+	// were not tried stay.
 	emptyingsMax = 256
 )
 
-// emptying moves the pods of machines that are to go to those that stay. All other pods stay where they are. It finds a way, not the
-// best one: pods that have moved move again only when their machine is to go, too.
+// emptying moves pods from machines that are to go to machines that stay. All other pods stay where they are. A pod that has moved moves
+// again only if its new machine is to go as well, so a search may miss a way that moves more pods.
 type emptying struct {
 	f     *fleet
 	nodes []*node
@@ -27,11 +27,11 @@ type emptying struct {
 	used  []amounts       // by node: what is used, with what has moved there
 	moved [][]*corev1.Pod // by node: the pods that have moved there
 	gone  []bool          // by node
-	roomy []int           // the nodes with the most room, before any was emptied
-	tries int             // of single machines on all others
+	roomy []int           // see roomiest
+	tries int             // how often fitsAlone has looked at all nodes
 }
 
-// emptying is of the machines of a row; nothing has moved yet.
+// emptying returns the machines of a row, from which nothing has moved yet.
 func (f *fleet) emptying(r *row) *emptying {
 	e := &emptying{f: f, at: map[*node]int{}}
 	for _, n := range r.nodes {
@@ -44,7 +44,8 @@ func (f *fleet) emptying(r *row) *emptying {
 	return e
 }
 
-// empty moves the pods of some more machines; false if they do not find room on those that stay, and then nothing changes.
+// empty marks some more machines as gone and moves their pods. It returns false, and changes nothing, if the machines that stay have no
+// room for the pods.
 func (e *emptying) empty(more []*node) bool {
 	pods := e.podsOf(more)
 	stay := e.staying(more)
@@ -65,21 +66,22 @@ func (e *emptying) empty(more []*node) bool {
 	return true
 }
 
-// fit tells whether the pods of some more machines find room on those that stay.
+// fit tells whether the machines that stay have room for the pods of some more machines.
 func (e *emptying) fit(more []*node) bool {
 	return e.fitOn(e.podsOf(more), e.staying(more))
 }
 
-// fitOn tells whether pods find room on some nodes.
+// fitOn tells whether some nodes have room for pods.
 func (e *emptying) fitOn(pods []*corev1.Pod, nodes []int) bool {
 	_, places := e.place(pods, nodes)
 	return len(places) == len(pods)
 }
 
-// fitsAlone is fit for one machine: on those with the most room, or else, while few were looked for there, on all.
+// fitsAlone is fit for one machine, before any has gone. It tries the machines with the most room first, then all; after emptyingsMax
+// of the latter it returns false.
 func (e *emptying) fitsAlone(n *node) bool {
 	pods := e.podsOf([]*node{n})
-	roomy := slices.DeleteFunc(slices.Clone(e.roomiest()), func(at int) bool { return e.gone[at] || e.nodes[at] == n })
+	roomy := slices.DeleteFunc(slices.Clone(e.roomiest()), func(at int) bool { return e.nodes[at] == n })
 	if e.fitOn(pods, roomy) {
 		return true
 	}
@@ -87,7 +89,7 @@ func (e *emptying) fitsAlone(n *node) bool {
 	return e.tries <= emptyingsMax && e.fitOn(pods, e.staying([]*node{n}))
 }
 
-// roomiest returns the nodes of which the largest part is free, of the resource of which that is least.
+// roomiest returns the nodes with the largest free share. The share of a node is that of its scarcest resource.
 func (e *emptying) roomiest() []int {
 	if e.roomy != nil {
 		return e.roomy
@@ -106,7 +108,7 @@ func (e *emptying) roomiest() []int {
 	return e.roomy
 }
 
-// staying are the nodes that have not gone and are not among some more.
+// staying returns the nodes that stay once some more have gone.
 func (e *emptying) staying(more []*node) (out []int) {
 	goes := make(map[int]bool, len(more))
 	for _, n := range more {
@@ -120,7 +122,7 @@ func (e *emptying) staying(more []*node) (out []int) {
 	return out
 }
 
-// podsOf are the pods that have to leave some machines. Those that run on every node stay.
+// podsOf returns the pods that have to leave some machines. Pods of DaemonSets and static pods end with the machine.
 func (e *emptying) podsOf(nodes []*node) (out []*corev1.Pod) {
 	for _, n := range nodes {
 		for _, p := range n.pods {
@@ -133,8 +135,8 @@ func (e *emptying) podsOf(nodes []*node) (out []*corev1.Pod) {
 	return out
 }
 
-// place looks for room for pods on some nodes. It returns these as machines with the pods on them, and the machines of the pods that
-// found room.
+// place packs pods onto some nodes. It returns the nodes as machines with these pods on them, and by pod the index of its machine. Pods
+// without room are not among them.
 func (e *emptying) place(pods []*corev1.Pod, on []int) (machines []packing.Machine, places map[*corev1.Pod]int) {
 	machines, nodes := make([]packing.Machine, len(on)), make([]*corev1.Node, len(on))
 	for i, at := range on {

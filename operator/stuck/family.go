@@ -478,9 +478,7 @@ func (f *fleet) withoutRoom(x *family, pods []*corev1.Pod) (out []*corev1.Pod) {
 				}
 			}
 			machines = append(machines, packing.Machine{Capacity: capacity, Used: make(amounts, len(f.dims))})
-			n := &corev1.Node{}
-			n.Labels, n.Spec.Taints = m.promised.Spec.Labels, m.promised.Spec.Taints
-			nodes = append(nodes, n)
+			nodes = append(nodes, becoming(m.promised))
 		}
 	}
 	places := f.pack(machines, nodes, pods, func(n *corev1.Node) bool { return !n.Spec.Unschedulable })

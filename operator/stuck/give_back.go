@@ -90,8 +90,9 @@ func (f *fleet) spare(x *family) map[string]bool {
 	return names
 }
 
-// emptied are machines, in their order, that can be missed together: what stays has as much as all pods ask for, and room for the pods.
-// Ever more are tried at once, and half as many where that fails; so time does not grow with the square of the machines.
+// emptied returns machines that can be missed together, in their order: the machines that stay offer as much as all pods ask for, and have
+// room for the pods. It tries twice as many at once after each success, and half as many after a failure; one at a time would pack all
+// pods that move once for each machine.
 func (f *fleet) emptied(x *family, all *row, sorted []*node) (out []*node) {
 	others, most := f.emptying(all), max(2, len(sorted)/stepShare)
 	stays, wanted := f.askedBy(x, nil, nil), x.only(f.wantedOf(x))
@@ -117,7 +118,7 @@ func (f *fleet) emptied(x *family, all *row, sorted []*node) (out []*node) {
 	return out
 }
 
-// fewer is how many machines are looked at after n.
+// fewer is how many machines are tried after n of them were too many: half of them, or one less of a few.
 func fewer(n int) int {
 	const few = 8
 	if n > few {
@@ -126,7 +127,8 @@ func fewer(n int) int {
 	return n - 1
 }
 
-// useless are machines, of some that go, that no row has a use for: each lacks something that all that stay have.
+// useless returns those of the machines that are to go that no row has a use for: each offers less of some resource than every machine
+// that stays.
 func useless(x *family, all, gone []*node) []*node {
 	for {
 		goes := map[*node]bool{}

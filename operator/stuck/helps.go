@@ -80,8 +80,8 @@ func (f *fleet) helps(p *corev1.Pod, v *View) (ok bool, why string) {
 	}
 	x, asks := f.placesOf(p, v), f.asks(p)
 	nearest := x.nearest
-	for i := range x.places {
-		switch r := &x.places[i]; {
+	for i := range x.list {
+		switch r := &x.list[i]; {
 		case !covers(r.empty, asks):
 			if !r.promised {
 				nearest = nearest.or(tooLarge)
@@ -115,20 +115,21 @@ func (o obstacle) or(other obstacle) obstacle {
 	return o
 }
 
-// places are machines on which pods may run that are alike but for what they ask for.
+// places are the machines on which pods with equal constraints and anti-affinity may run. Machines that offer the same are one place.
 type places struct {
-	places  []place
-	nearest obstacle // of the nodes on which they may not
+	list    []place
+	nearest obstacle // of all nodes on which these pods may not run
 }
 
-// place is what such machines have when they are empty.
+// place is what machines offer when they are empty.
 type place struct {
 	empty    amounts
 	excluded bool // by anti-affinity
 	promised bool // it is no node yet
 }
 
-// placesOf returns the places of pods like one. They are looked for once: there are few kinds of machines, and may be many pods.
+// placesOf returns the places of a pod. Pods with equal constraints and anti-affinity share them: there may be many pods, but there are
+// few kinds of machines.
 func (f *fleet) placesOf(p *corev1.Pod, v *View) *places {
 	key := constraints(p)
 	if p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil {
@@ -141,7 +142,7 @@ func (f *fleet) placesOf(p *corev1.Pod, v *View) *places {
 	add := func(one place) {
 		if text := fmt.Sprint(textOf(one.empty), one.excluded, one.promised); !known[text] {
 			known[text] = true
-			x.places = append(x.places, one)
+			x.list = append(x.list, one)
 		}
 	}
 	suits, excluded := suitedBy(p), f.excludedBy(p)
@@ -156,7 +157,7 @@ func (f *fleet) placesOf(p *corev1.Pod, v *View) *places {
 		}
 	}
 	for _, u := range v.Upcoming {
-		if f.promises(u, p, nil) {
+		if ok, _ := suits(becoming(u)); ok && onItsWay(u) {
 			add(place{empty: f.anyPods(f.amounts(u.Spec.Resources)), promised: true})
 		}
 	}
@@ -172,23 +173,12 @@ func (f *fleet) placesOf(p *corev1.Pod, v *View) *places {
 	return x
 }
 
-// anyPods returns amounts with room for any number of pods: hints and promises do not say how many pods a machine takes.
+// anyPods sets the number of pods in amounts to any number, and returns them: hints and promises do not say how many pods a machine takes.
 func (f *fleet) anyPods(a amounts) amounts {
 	if d := slices.Index(f.dims, corev1.ResourcePods); d >= 0 {
 		a[d] = math.MaxInt64
 	}
 	return a
-}
-
-// without returns amounts with one of them 0: hints do not say how many pods a machine takes.
-func (f *fleet) without(a amounts, name corev1.ResourceName) amounts {
-	out := append(amounts(nil), a...)
-	for d := range out {
-		if f.dims[d] == name {
-			out[d] = 0
-		}
-	}
-	return out
 }
 
 // accepts tells whether a hint is about machines that a pod's own selector accepts: it names
@@ -209,9 +199,8 @@ func (f *fleet) promises(u *api.UpcomingNode, p *corev1.Pod, asks amounts) bool 
 	if !onItsWay(u) {
 		return false
 	}
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: u.Spec.Labels}, Spec: corev1.NodeSpec{Taints: u.Spec.Taints}}
-	ok, _ := suits(p, &n)
-	return ok && covers(f.amounts(u.Spec.Resources), f.without(asks, corev1.ResourcePods))
+	ok, _ := suits(p, becoming(u))
+	return ok && covers(f.anyPods(f.amounts(u.Spec.Resources)), asks)
 }
 
 // onItsWay tells whether a machine is bound to the cluster and not yet part of it.
@@ -229,8 +218,8 @@ type domains struct {
 	has map[string]bool
 }
 
-// excludedBy returns the domains, wider than one host, that a pod's anti-affinity forbids: a pod that it must not meet is there
-// already.
+// excludedBy returns the domains that a pod's anti-affinity excludes, since a pod that it must not meet runs there. Single hosts are not
+// looked at: an empty machine is another host.
 func (f *fleet) excludedBy(p *corev1.Pod) (out []domains) {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil {
 		return nil

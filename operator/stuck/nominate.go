@@ -174,11 +174,12 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 	if !keeps {
 		return nil
 	}
-	may := make([]int, len(all))
+	may, order := make([]int, len(all)), []int(nil)
 	for i := range all {
-		may[i] = f.mayHold(b, &all[i], g.pending)
+		if may[i] = f.mayHold(b, &all[i], g.pending); may[i] > 0 {
+			order = append(order, i)
+		}
 	}
-	order := slices.DeleteFunc(indexesOf(all), func(i int) bool { return may[i] == 0 })
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(may[j], may[i]) })
 	order = order[:min(partlyMax, len(order))]
 	slices.Sort(order) // of domains that hold as many the first
@@ -194,8 +195,8 @@ func (f *fleet) placeGroup(b *bins, g *group, keeps bool) map[*corev1.Pod]int {
 	return nil
 }
 
-// mayHold is how many of some pods a domain holds at the most: as many of what all of them ask for at the least as have room in each
-// bin that suits one of them.
+// mayHold returns an upper bound of how many of some pods a domain holds: it counts pods that ask for the least of each resource that
+// any of them asks for, in the bins that suit any of them.
 func (f *fleet) mayHold(b *bins, x *binDomain, pods []*corev1.Pod) (n int) {
 	var least amounts
 	var suited [][]bool
@@ -222,16 +223,8 @@ func (f *fleet) mayHold(b *bins, x *binDomain, pods []*corev1.Pod) (n int) {
 	return n
 }
 
-// indexesOf are the indexes of a list.
-func indexesOf[T any](list []T) []int {
-	out := make([]int, len(list))
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
-// packIn packs pods into the bins of a domain. It returns these with the pods in them, and the bins of the pods that found room.
+// packIn packs pods into the bins of a domain. It returns the domain's bins with these pods in them, and by pod the index of its bin.
+// Pods without room are not among them.
 func (f *fleet) packIn(b *bins, x *binDomain, pods []*corev1.Pod) (machines []packing.Machine, placed map[*corev1.Pod]int) {
 	machines, nodes := make([]packing.Machine, len(x.at)), make([]*corev1.Node, len(x.at))
 	for i, at := range x.at {
@@ -244,8 +237,8 @@ func (f *fleet) packIn(b *bins, x *binDomain, pods []*corev1.Pod) (machines []pa
 	return machines, placed
 }
 
-// pack places pods on machines that suit them, and that on admits (nil = all), and returns the machine of each that found room. Nodes are
-// the machines as a scheduler sees them.
+// pack places pods on machines that suit them and that on admits (nil = all). It returns by pod the index of its machine; pods without
+// room are not among them. Nodes are the machines as a scheduler sees them.
 func (f *fleet) pack(machines []packing.Machine, nodes []*corev1.Node, pods []*corev1.Pod, on func(*corev1.Node) bool) map[*corev1.Pod]int {
 	var sizes []packing.Pods
 	var alike [][]*corev1.Pod
@@ -274,7 +267,7 @@ func (f *fleet) pack(machines []packing.Machine, nodes []*corev1.Node, pods []*c
 	return out
 }
 
-// constraints is on which nodes a pod may run whatever else is on them, as text: what [suitedBy] reads.
+// constraints is what [suitedBy] reads of a pod, as text: pods with equal constraints may run on the same nodes.
 func constraints(p *corev1.Pod) string {
 	var affinity *corev1.NodeAffinity
 	if p.Spec.Affinity != nil {
@@ -283,7 +276,7 @@ func constraints(p *corev1.Pod) string {
 	return textIn([]any{p.Spec.NodeSelector, affinity, slices.DeleteFunc(slices.Clone(p.Spec.Tolerations), ofNomination)})
 }
 
-// textIn writes plain values as text.
+// textIn writes parts of a pod's spec as text. Such plain values can always be written.
 func textIn(values any) string {
 	text, err := json.Marshal(values)
 	if err != nil {

@@ -63,8 +63,8 @@ type fitPick struct {
 
 // fitMemo is the choices of a worker in one pass.
 type fitMemo struct {
-	// slots has the choices' numbers, by hash, with linear probing; at most half of it is used. A slot is
-	// empty if its choice is not in it. So it need not be cleared. Of two choices with one hash the later is kept.
+	// slots are numbers of choices, by hash, with linear probing; at most half of the slots are used. A slot is empty unless the choice
+	// of its number names the slot, so slots need not be cleared. Of two choices with one hash the later is kept.
 	slots   []uint32
 	entries []fitEntry
 	missing []int64
@@ -78,7 +78,7 @@ type fitMemo struct {
 const (
 	// fitMemoMax is how many choices are kept at most.
 	fitMemoMax = 1 << 16
-	// fitSlotsMin is the least number of slots. There are always a power of two.
+	// fitSlotsMin is the least number of slots. Their number is a power of two.
 	fitSlotsMin = 1 << 10
 )
 

@@ -54,7 +54,7 @@ type Choice struct {
 	// Fit says that the choice is cheaper than what `cheapest` takes; otherwise it is that.
 	Fit bool
 	// Cost is what the choice costs, Cheapest what `cheapest` costs, and Bound the least that any choice
-	// of the same shape can cost (0 = not computed, since it is plain that `cheapest` is the best).
+	// of the same shape can cost (0 = not computed: nothing can be cheaper than `cheapest`).
 	Cost, Cheapest, Bound float64
 	// Ample is how many machines of each offer are so many that more change nothing: if every
 	// offer has as many, the choice is that for any other numbers of which this is true. math.MaxInt:
@@ -122,13 +122,11 @@ func (c *Chooser) improve(choice *Choice, first int) {
 	}
 }
 
-// isLeast reports whether it is plain that no choice costs less than what `cheapest` takes, which costs so much.
+// isLeast reports whether no choice can cost less than that of `cheapest`, where that is seen without a search. False may mean "not
+// known".
 func (c *Chooser) isLeast(first int, cost float64) bool {
-	switch len(c.p.Offers) - first {
-	case 0:
-		return true // nothing that costs anything is needed
-	case 1:
-		return true // all other offers are taken whole, and of this one as few as do
+	if len(c.p.Offers)-first <= 1 {
+		return true // nothing that costs anything is needed, or only one offer costs something and the fewest machines of it are taken
 	}
 	return cost <= c.p.Offers[first].Cost // one machine of it, or of another at the same cost
 }

@@ -56,20 +56,20 @@ func (l *Worker) missingWithoutLost(need int32) []int64 {
 	return missing
 }
 
-// isGone reports whether a machine is a victim, or a plan counts on it. Either lasts for the rest of phase 2.
+// isGone reports whether a machine is a victim, or a plan counts on it. Once it is gone, it is gone for the rest of phase 2.
 func (l *Worker) isGone(r columnar.Row) bool {
 	return l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Promised.TakenBy(r) != ranks.None
 }
 
-// excess lists, for the clusters that were asked for, the Configured machines that nobody claims, in keep order. Phase 2 lets
-// go of no claim on such a machine, so that a list holds for the whole of it. The machines of a large cluster are
-// looked through once, not for each of its Needs that lost one.
+// excess is the Configured machines that no Need claims, by cluster, in keep order. A cluster's list is made when it is first asked for
+// and holds for the whole of phase 2, which releases no claim on a Configured machine. So phase 2 scans the machines of a cluster
+// once, not once for each of its Needs that lost a machine.
 type excess struct {
 	lists []excessList // by cluster
 	rows  []columnar.Row
 }
 
-// excessList is a part of the rows. Those before from are gone.
+// excessList is a range of the rows.
 type excessList struct {
 	known    bool
 	from, to int32
@@ -80,15 +80,15 @@ func (x *excess) begin(a *alloc.Arena, clusters int) {
 	x.lists, x.rows = alloc.Make[excessList](a, clusters), x.rows[:0]
 }
 
-// excessIn returns what is left of the Configured machines of a cluster that nobody claims; none before the cluster has
-// reported. Some may be gone.
+// excessIn returns the Configured machines of a cluster that no Need claims, but for the first ones that are gone; others may be gone
+// as well, see isGone. Before the cluster has reported there are none.
 func (l *Worker) excessIn(c int) []columnar.Row {
 	x := &l.excess
 	list := &x.lists[c]
 	if !list.known {
 		*list = excessList{known: true, from: int32(len(x.rows))}
 		if l.p.Snap.Demand.Reported(l.p.Snap.Clusters[c]) {
-			x.list(l, c)
+			x.add(l, c)
 		}
 		list.to = int32(len(x.rows))
 		slices.SortFunc(x.rows[list.from:], func(a, b columnar.Row) int { return cmp.Compare(l.p.Snap.KeepKey(a), l.p.Snap.KeepKey(b)) })
@@ -99,8 +99,8 @@ func (l *Worker) excessIn(c int) []columnar.Row {
 	return x.rows[list.from:list.to]
 }
 
-// list adds the Configured machines of a cluster that nobody claims.
-func (x *excess) list(l *Worker, c int) {
+// add adds the Configured machines of a cluster that no Need claims.
+func (x *excess) add(l *Worker, c int) {
 	classes := l.ExcessClasses(c)
 	if classes == nil {
 		return

@@ -81,8 +81,8 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 	return !slices.ContainsFunc(x.SunkIn(l, k), func(u units.Unit) bool { return u.Remainder && usable(u.Row) })
 }
 
-// someUnlisted reports whether a victim group that is not listed has a machine for a kind. It does not matter which one goes first,
-// so none is scored, and all can be asked for each kind.
+// someUnlisted reports whether a victim group that the scope does not list yet has a machine for a kind. To list groups, Extend scores and
+// sorts them; that is not needed to know whether there is one.
 func (x *UnitScope) someUnlisted(l *Worker, k *state.Kind) bool {
 	is := func(a *units.Alike) bool {
 		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows)
