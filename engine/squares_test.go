@@ -86,6 +86,111 @@ var squares = []struct {
 	}},
 }
 
+// unbounded are fleets of which twice as many are four times the work, and that no budget bounds. What is looked at again and again is
+// in docs/explanation/benchmarks.md.
+var unbounded = []struct {
+	name  string
+	build func(*scaled)
+}{
+	{"gangs of four that may lose two, for single preemptors", func(x *scaled) {
+		for i := range x.n {
+			x.machine(fmt.Sprint("low", i%10), nil).Zone = fmt.Sprint("z", i/10%40)
+		}
+		for i := range x.n / 4 {
+			low := fmt.Sprint("low", i%10)
+			x.need(low, sameIn(int32(i%7), model.KeyZone), 4, fmt.Sprint("g", i))
+			x.needs[low][len(x.needs[low])-1].MinAggregate = whole(2)
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: 1000}, 1, "")
+		}
+	}},
+	{"a priority for each Need, and a resource that no victim has", func(x *scaled) {
+		gpu := model.Amount{Name: "gpu", Value: 1}
+		x.machine("other", nil).Resources = model.NewResources(model.Amount{Name: "cpu", Value: 4000}, gpu)
+		for i := range x.n {
+			x.machine("low", nil)
+			x.need("low", model.ProfileSpec{Priority: int32(i)}, 1, "")
+			x.need("high", model.ProfileSpec{Priority: int32(x.n + i)}, 1, "")
+			x.needs["high"][i].Aggregate = model.NewResources(gpu)
+			x.needs["high"][i].MinUnit = model.NewResources(model.Amount{Name: "cpu", Value: 1000})
+		}
+	}},
+	{"a priority for each Need, and victims machine by machine", func(x *scaled) {
+		x.opts.Victims = engine.VictimsMachine
+		for i := range x.n {
+			x.machine("low", nil)
+			x.need("low", model.ProfileSpec{Priority: int32(i)}, 1, "")
+			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: int32(x.n + i)}, 1, "")
+		}
+	}},
+	{"held machines of a class of their own each", func(x *scaled) {
+		for i := range x.n {
+			group := fmt.Sprint("g", i)
+			x.need("c", model.ProfileSpec{Priority: 5}, 1, group)
+			x.need("h", model.ProfileSpec{Priority: int32(1000 + i%7)}, 1, "")
+			m := x.machine("", nil)
+			m.PricePerHour = 1 + float64(i)/1000
+			m.Reservation = model.Reservation{Owner: model.Owner{Cluster: "c", Fingerprint: x.needs["c"][i].Profile.Fingerprint(), Group: group}, Priority: 5, Deadline: 1 << 62}
+		}
+	}},
+	{"rows of one stamp, and machines of a class of their own each", func(x *scaled) {
+		for i := range x.n {
+			if i%2 == 0 {
+				x.need("c", model.ProfileSpec{Priority: 1}, 2, "")
+			}
+			m := x.machine("c", nil)
+			m.Resources = model.NewResources(model.Amount{Name: "cpu", Value: 4000}, model.Amount{Name: "memory", Value: int64(1<<30 + i)})
+			m.Assigned = model.Assignment{Priority: 1, Fingerprint: x.needs["c"][0].Profile.Fingerprint()}
+		}
+	}},
+	{"equal rows of one owner that holds as many machines", func(x *scaled) {
+		for range x.n / 2 {
+			x.need("c", model.ProfileSpec{Priority: 5}, 2, "")
+			own := x.needs["c"][0].Profile
+			x.machine("", nil).Reservation = model.Reservation{Owner: model.Owner{Cluster: "c", Fingerprint: own.Fingerprint()}, Priority: 5, Deadline: 1 << 62, Plan: 7}
+		}
+	}},
+	{"machines that drain in the cluster of Needs that preempt", func(x *scaled) {
+		for i := range x.n {
+			cluster := "own"
+			if i >= x.n/2 {
+				cluster = "other"
+			}
+			x.machine(cluster, nil).State = model.Draining
+		}
+		for i := range x.n / 2 {
+			x.need("own", model.ProfileSpec{Priority: int32(i % 7)}, 1, fmt.Sprint("g", i))
+		}
+		x.needs["other"] = nil
+	}},
+	{"spread over as many hosts, by preemption", func(x *scaled) {
+		for i := range x.n {
+			low := fmt.Sprint("low", i%10)
+			x.machine(low, map[string]string{keyHost: fmt.Sprint("h", i)})
+			x.need(low, model.ProfileSpec{Priority: 1}, 1, "")
+		}
+		for i := range x.n / 20 {
+			x.need(fmt.Sprint("c", i%10), spreadOver(100, keyHost), 10, "")
+		}
+	}},
+}
+
+// BenchmarkUnbounded is the time of these.
+func BenchmarkUnbounded(b *testing.B) {
+	for _, x := range unbounded {
+		for _, n := range []int{2000, 4000, 8000} {
+			b.Run(fmt.Sprintf("%s/n=%d", x.name, n), func(b *testing.B) {
+				e, in := scale(b, n, x.build)
+				defer e.Close()
+				for b.Loop() {
+					if _, err := e.Cycle(in); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // pairsOfMachines adds machines in three zones that all serve gangs of two.
 func pairsOfMachines(x *scaled) {
 	for i := range x.n {
