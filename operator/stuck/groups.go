@@ -36,10 +36,13 @@ func (f *fleet) planGroups(v *View, had []*api.CapacityRequest, cfg Config, out 
 		byName[n.Name] = n
 	}
 	stuck, moving := false, false
+	keys := slices.Sorted(maps.Keys(groups))
+	for _, key := range keys {
+		groups[key].locate(byName, known)
+	}
 	room := roomThatComes(v, f.asked, cfg)
-	for _, key := range slices.Sorted(maps.Keys(groups)) {
+	for _, key := range slices.SortedStableFunc(slices.Values(keys), func(a, b string) int { return f.compareGroups(groups[a], groups[b]) }) {
 		g := groups[key]
-		g.locate(byName, known)
 		f.findStuckOfGroup(g, room, v, cfg, out)
 		stuck = stuck || len(g.stuck) > 0
 	}
@@ -48,7 +51,7 @@ func (f *fleet) planGroups(v *View, had []*api.CapacityRequest, cfg Config, out 
 		// what it buys is among what comes.
 		moving = moving || stuck && g.moves() || g.had != nil && !f.asksForMore(g) && v.Now.Sub(raisedAt(g.had)) < cfg.After
 	}
-	for _, key := range slices.Sorted(maps.Keys(groups)) {
+	for _, key := range keys {
 		g := groups[key]
 		f.countGroup(g, out)
 		switch tried := attemptsOf(g.had); {
@@ -141,7 +144,7 @@ func roomThatComes(v *View, asked map[types.UID]*api.CapacityRequest, cfg Config
 }
 
 // findStuckOfGroup finds the pods of a group that are stuck: no machine that is new or on its way has room for them that no pod of this
-// group or of the ones before it takes. A pod that is nominated has a place.
+// group or of the ones before it takes.
 func (f *fleet) findStuckOfGroup(g *group, room room, v *View, cfg Config, out *Result) {
 	key := g.of.Spec.CoLocation.TopologyKey
 	var waiting []*corev1.Pod
@@ -153,9 +156,7 @@ func (f *fleet) findStuckOfGroup(g *group, room room, v *View, cfg Config, out *
 		if at := request.Status.AcknowledgedAt; request.Status.Phase != api.RequestAcknowledged || at == nil || v.Now.Sub(at.Time) < cfg.After {
 			continue
 		}
-		if p.Status.NominatedNodeName == "" {
-			waiting = append(waiting, p)
-		}
+		waiting = append(waiting, p)
 	}
 	placed := room.of.pack(room.bins.machines, room.bins.nodes, waiting, func(n *corev1.Node) bool {
 		domain, is := n.Labels[key]

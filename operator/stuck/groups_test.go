@@ -83,6 +83,9 @@ func TestGroups(t *testing.T) {
 			c.node("b2", "cpu=4 memory=16Gi pods=110", inZone("b"))
 			c.Pods[1].Status.NominatedNodeName, c.Pods[2].Status.NominatedNodeName = "b2", "b2"
 		}, "", ""},
+		"both were nominated for a node that is gone": {func(c *cluster) {
+			c.Pods[1].Status.NominatedNodeName, c.Pods[2].Status.NominatedNodeName = "b2", "b2"
+		}, "b 2", "b 10"},
 		"a new node is there":  {node("b", 10*time.Second), "", "b 2"},
 		"a new node elsewhere": {node("a", 10*time.Second), "b 2", "b 10"},
 		"none is placed":       {func(c *cluster) { c.Pods[0].Spec.NodeName = "" }, " 10", " 14"},
@@ -126,6 +129,38 @@ func TestGroupsThatMove(t *testing.T) {
 		k.after(30 * time.Second)
 		if got := k.said(); got != c.later {
 			t.Errorf("stuck for %v: half a minute later they say %q, want %q", c.since, got, c.later)
+		}
+	}
+}
+
+// TestGroupsInTheirOrder: two groups wait for the two machines that come, one of which is large enough for the second group alone, or in
+// the only zone where it may run. No pod is stuck, in whatever order the groups' names are.
+func TestGroupsInTheirOrder(t *testing.T) {
+	const gpus = " nvidia.com/gpu="
+	for name, c := range map[string]struct {
+		first, second string // what a pod of each asks for
+		small         string // the machine that is in zone a
+	}{
+		"larger pods":     {"cpu=1 memory=1Gi" + gpus + "1", "cpu=1 memory=1Gi" + gpus + "4", "cpu=8 memory=32Gi pods=110" + gpus + "1"},
+		"it is in zone b": {"cpu=1 memory=1Gi" + gpus + "4", "cpu=1 memory=1Gi" + gpus + "4", "cpu=8 memory=32Gi pods=110" + gpus + "4"},
+	} {
+		k := &cluster{}
+		k.node("b1", "cpu=4 memory=16Gi pods=110"+gpus+"4", inZone("b"))
+		k.member("h0", "b1", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = resources(c.second) })
+		for _, x := range []struct{ name, asks string }{{"g1", c.first}, {"h1", c.second}} {
+			k.member(x.name, "", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = resources(x.asks) })
+			k.Requests[len(k.Requests)-1].Spec.Resources = resources(x.asks)
+		}
+		for i, job := range []string{"z", "a", "z"} {
+			k.Requests[i].Spec.CoLocation.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"job": job}}
+		}
+		for zone, has := range map[string]string{"a": c.small, "b": "cpu=8 memory=32Gi pods=110" + gpus + "4"} {
+			withUpcoming(k, api.NodeProvisioning, has)
+			k.Upcoming[len(k.Upcoming)-1].Spec.Labels = map[string]string{corev1.LabelTopologyZone: zone}
+		}
+		k.after(0)
+		if got := k.said(); got != "" {
+			t.Errorf("%s: groups say %q", name, got)
 		}
 	}
 }

@@ -89,8 +89,7 @@ func (f *fleet) waiting(v *View, selector labels.Selector) map[types.UID]*corev1
 	return out
 }
 
-// groupsOf returns the groups that have pods waiting, with these alone as pending. Those come first whose pods have most devices each,
-// since the fewest machines can hold these; of equal ones those that are in a domain already, then those with most devices together.
+// groupsOf returns the groups that have pods waiting, with these alone as pending, in the order of compareGroups.
 func (f *fleet) groupsOf(waiting map[types.UID]*corev1.Pod, v *View) []*group {
 	byName, all := map[string]*node{}, f.groups(v, nil)
 	for _, n := range f.nodes {
@@ -109,10 +108,14 @@ func (f *fleet) groupsOf(waiting map[types.UID]*corev1.Pod, v *View) []*group {
 			out = append(out, g)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(f.mostDevices(b.pending), f.mostDevices(a.pending)), cmp.Compare(isIn(b), isIn(a)), cmp.Compare(f.devices(b.pending), f.devices(a.pending)))
-	})
+	slices.SortStableFunc(out, f.compareGroups)
 	return out
+}
+
+// compareGroups orders groups for packing what they have pending. Those come first whose pods have most devices each, since the fewest
+// machines can hold these; of equal ones those that are in a domain already, then those with most devices together.
+func (f *fleet) compareGroups(a, b *group) int {
+	return cmp.Or(cmp.Compare(f.mostDevices(b.pending), f.mostDevices(a.pending)), cmp.Compare(isIn(b), isIn(a)), cmp.Compare(f.devices(b.pending), f.devices(a.pending)))
 }
 
 // isIn is 1 for a group that is in a domain already, else 0.
