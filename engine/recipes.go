@@ -412,9 +412,9 @@
 //	                                     so the groups stay sorted by priority
 //	rosterOf,        victims/roster.go   groups are read by priority, and given out when
 //	settle                               no unread one can have a smaller band
-//	listProspects,   search/gangs.go     gangs are not listed before their best band
-//	leastOfGangs
-//	needsGangs       search/choose.go    asks leastOfGangs with paid and band alone
+//	prospectOf,      victims/prospects   gangs are listed in the order of such a bound of
+//	leastKey,                            their units' keys, as far as a choice goes
+//	compareProspects
 //	choose           search/choose.go    asks for no whole gang of a band that is not
 //	                                     smaller than that of the next single unit
 //	bestVictimGroup  search/spread.go    ends with the tier in which it found a unit

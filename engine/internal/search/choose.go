@@ -46,7 +46,9 @@ type unitListing struct {
 	sunk   []units.Unit // units of one machine of a lost gang; by key, see SunkIn
 	wholes []units.Unit // whole gangs; by key without the ROI
 	gangs  units.WholeIndex
-	listed bool // extra and wholes hold the units of gangs
+	listed bool // extra and wholes hold the units of all gangs
+	// gangsSeen is how many gangs of the whole fleet were looked at for them.
+	gangsSeen int
 	// fresh: nothing has been chosen in this turn since the units were listed.
 	fresh bool
 	turn  uint32
@@ -119,7 +121,7 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 	if s.picks.inPlan.Top() == 0 || s.picks.inPlan.Top() < l.p.Snap.Supply.RowMax() {
 		s.picks.inPlan.Grow(l.p.Snap.Supply.RowMax())
 	}
-	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
+	s.listing.extra, s.listing.wholes, s.listing.gangsSeen = s.listing.extra[:0], s.listing.wholes[:0], 0
 	s.listing.gangs.Reset(s.worker.p.Dims)
 	scope.SortGroups(l.p.Snap.IDPlaces())
 	s.unmark()
@@ -146,28 +148,43 @@ func (l *Worker) selectAgain(need int32, k *state.Kind, scope *victims.UnitScope
 	return l.selectFor(need, k, scope, want)
 }
 
-// sortGangs lists the units of gangs, by key, unless that was done.
+// sortGangs lists the units of all gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
+	if s.scope.Value == 0 {
+		for s.listMoreGangs(nil) {
+		}
+		return
+	}
 	if s.listing.listed {
 		return
 	}
 	s.listing.listed = true
 	s.listGangs()
+	s.orderGangs()
+}
+
+// orderGangs sorts the units of gangs that are listed, and restarts reading them.
+func (s *selection) orderGangs() {
 	slices.SortFunc(s.listing.extra, func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
+	for i := range s.listing.wholes {
+		s.listing.wholes[i].Key.Roi = 0
+	}
 	s.sortWholes(func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
 	s.listing.gangs.Group(s.listing.wholes)
 	s.reader.extraAt, s.reader.extraTo, s.reader.bandAt, s.reader.wholeTo = 0, len(s.listing.extra), 0, len(s.listing.wholes)
 }
 
-// needsGangs lists the units of gangs if one of them might go before the next unit of one
+// needsGangs lists the units of further gangs if one of them might go before the next unit of one
 // machine; false when nothing was listed. Most needs of few machines find enough units that go
 // before every gang, so their gangs are never listed.
 func (s *selection) needsGangs(u *units.Unit, ok bool) bool {
-	if s.listing.listed || ok && (!u.Key.Paid || u.Key.Band <= s.leastOfGangs()) {
+	switch {
+	case s.listing.listed || ok && !u.Key.Paid:
 		return false
+	case ok:
+		return s.listMoreGangs(&u.Key)
 	}
-	s.sortGangs()
-	return true
+	return s.listMoreGangs(nil)
 }
 
 // rewind restarts the choice.

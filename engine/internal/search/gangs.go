@@ -8,7 +8,6 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
 	"github.com/tonnage/tonnage/engine/internal/units"
-	"github.com/tonnage/tonnage/engine/internal/victims"
 )
 
 // listBroken lists, between tenants, the members of broken gangs. Otherwise SunkIn does.
@@ -37,22 +36,52 @@ func (s *selection) listRest() {
 
 // listGangs lists the units of the gangs in the scope.
 func (s *selection) listGangs() {
-	t := &s.worker.p.st.Gangs
 	for _, at := range s.scope.Gangs {
-		g := &t.List[at]
-		if s.planFailed || g.Cluster == s.cluster || !s.worker.p.Tenants.MayGive(g.Cluster) || s.worker.p.StateOf(g) != units.GangSound {
-			continue
-		}
-		if !slices.ContainsFunc(g.Members, func(r columnar.Row) bool { return s.isFree(r) && s.isHere(r) }) {
-			continue
-		}
-		for i := range g.Roles {
-			if role := &g.Roles[i]; role.Surplus && s.worker.p.Tenants.MayTake(s.worker.p.KindOf(role.Need).Priority, s.k.Priority) {
-				s.listSurplus(role)
-			}
-		}
-		s.listWhole(at, g)
+		s.listGang(at)
 	}
+}
+
+// listMoreGangs lists the units of further gangs of the whole fleet: of those of which one might go before a limit, without a limit of
+// as many as were listed before, and of one at the least. It reports whether some gang was left to look at.
+func (s *selection) listMoreGangs(limit *units.Key) bool {
+	if s.listing.listed = s.listing.listed || s.planFailed; s.listing.listed {
+		return false
+	}
+	x, had := s.scope, len(s.listing.extra)+len(s.listing.wholes)
+	if s.listing.gangsSeen == 0 {
+		x.ReadGangs(&s.worker.Worker, s.k.Priority)
+	}
+	for n := max(1, s.listing.gangsSeen); limit != nil || n > 0; n-- {
+		at, ok := x.NextGang(&s.worker.p.Pass, limit)
+		if !ok {
+			s.listing.listed = limit == nil
+			break
+		}
+		s.listing.gangsSeen++
+		s.listGang(at)
+	}
+	if len(s.listing.extra)+len(s.listing.wholes) > had {
+		s.orderGangs()
+		return true
+	}
+	return limit == nil && !s.listing.listed
+}
+
+// listGang lists the units of a gang.
+func (s *selection) listGang(at int32) {
+	g := &s.worker.p.st.Gangs.List[at]
+	if s.planFailed || g.Cluster == s.cluster || !s.worker.p.Tenants.MayGive(g.Cluster) || s.worker.p.StateOf(g) != units.GangSound {
+		return
+	}
+	if !slices.ContainsFunc(g.Members, func(r columnar.Row) bool { return s.isFree(r) && s.isHere(r) }) {
+		return
+	}
+	for i := range g.Roles {
+		if role := &g.Roles[i]; role.Surplus && s.worker.p.Tenants.MayTake(s.worker.p.KindOf(role.Need).Priority, s.k.Priority) {
+			s.listSurplus(role)
+		}
+	}
+	s.listWhole(at, g)
 }
 
 // listSurplus lists, one machine a unit, what a role has above its minimum: its machines that
@@ -150,6 +179,9 @@ func (s *selection) sortWholes(compare func(a, b units.Unit) int) {
 		return
 	}
 	slices.SortFunc(s.listing.wholes, compare)
+	if s.scope.Value == 0 {
+		return // its gangs are listed by their bounds
+	}
 	t := &s.worker.p.st.Gangs
 	t.Round++
 	s.memory.order = s.memory.order[:0]
@@ -204,44 +236,4 @@ func (s *selection) sunkBefore(list []units.Unit, limit *units.Key, u *units.Uni
 		}
 	}
 	return list
-}
-
-// leastOfGangs returns a band with this property: a unit of one machine whose band is no larger
-// goes before every unit of the scope's gangs. It lets most choices skip gangs altogether.
-func (s *selection) leastOfGangs() float64 {
-	x, list := s.scope, s.worker.p.st.Gangs.List
-	if len(x.Prospects) < len(x.Gangs) {
-		s.listProspects()
-	}
-	for ; x.ProspectAt < len(x.Prospects); x.ProspectAt++ {
-		p := &x.Prospects[x.ProspectAt]
-		if slices.ContainsFunc(list[p.Gang].Members, func(r columnar.Row) bool { return !s.worker.p.Preempted.VictimOf.Has(uint32(r)) }) {
-			return p.Band
-		}
-	}
-	return math.Inf(1)
-}
-
-// listProspects sorts the scope's gangs by the best unit that can be had of each. A gang with
-// nothing above its minimum is taken as a whole or not at all. Its score is the least of its
-// members'. Once a surplus machine leaves a gang, the rest may be without the member that
-// bounded the score; so a gang with a surplus counts with the best of its members.
-func (s *selection) listProspects() {
-	x, t := s.scope, &s.worker.p.st.Gangs
-	for _, at := range x.Gangs {
-		g := &t.List[at]
-		best, least := math.Inf(-1), math.Inf(1)
-		for _, r := range g.Members {
-			score := s.worker.p.Score(r, s.k.Priority, s.worker.p.st.Priority[r])
-			best, least = max(best, score), min(least, score)
-		}
-		band := s.worker.p.Band(least)
-		if slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus }) {
-			band = math.Nextafter(s.worker.p.Band(best), math.Inf(-1)) // surplus is of a gentler class
-		}
-		x.Prospects = append(x.Prospects, victims.Prospect{Band: band, Gang: at})
-	}
-	slices.SortFunc(x.Prospects, func(a, b victims.Prospect) int {
-		return cmp.Or(cmp.Compare(a.Band, b.Band), cmp.Compare(a.Gang, b.Gang))
-	})
 }

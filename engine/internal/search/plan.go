@@ -169,7 +169,8 @@ func (s *selection) any() bool {
 			return true
 		}
 	}
-	s.sortGangs()
+	for len(s.listing.extra)+len(s.listing.wholes) == 0 && s.listMoreGangs(nil) {
+	}
 	return len(s.listing.extra)+len(s.listing.wholes) > 0
 }
 

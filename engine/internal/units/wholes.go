@@ -69,11 +69,15 @@ func (x *WholeIndex) ShapeOf(u *Unit, vecs *reuse.VectorBlock) {
 	}
 }
 
-// Group assigns whole gangs, which are sorted, to groups.
+// Group assigns whole gangs, which are sorted, to groups, and restarts reading these.
 func (x *WholeIndex) Group(wholes []Unit) {
 	x.groupOf = reuse.Resize(x.groupOf, len(x.Shapes))
+	x.Groups, x.Odd, x.At = x.Groups[:0], x.Odd[:0], 0
 	for i := range wholes {
 		u := &wholes[i]
+		if u.Apart && u.Local != nil {
+			x.Odd = append(x.Odd, int32(i))
+		}
 		at := x.groupOf[u.Shape] - 1
 		if at < 0 || x.Groups[at].Band != u.Key.Band {
 			at = int32(len(x.Groups))

@@ -46,10 +46,7 @@ type UnitScope struct {
 	sunk         units.SunkList
 	// ordered: VictimGroups is sorted.
 	ordered bool
-	// Of the whole fleet: the gangs by a lower bound of their bands; those before ProspectAt
-	// are gone.
-	Prospects  []Prospect
-	ProspectAt int
+	prospects  prospects // of the whole fleet
 	// Most memoizes what it could give at most to needs of the kind MostFor; stale = something
 	// was taken from it since.
 	Most    []int64
@@ -201,7 +198,7 @@ func (t *gangTable) ScopeOf(pool *UnitPool, value uint32) *UnitScope {
 func (x *UnitScope) begin(value uint32) {
 	x.Value, x.ordered, x.MostFor, x.restSeen = value, false, nil, 0
 	x.Most, x.more = nil, units.Unread{Pending: x.more.Pending[:0]}
-	x.Prospects, x.ProspectAt = x.Prospects[:0], 0
+	x.prospects.begin()
 	x.VictimGroups, x.Broken, x.Gangs, x.Rest = x.VictimGroups[:0], nil, nil, nil
 	x.sunk.Reset()
 }
@@ -418,11 +415,4 @@ func (l *Worker) Single(r columnar.Row, class units.Class, priority int32) units
 		u.Key.Cluster, u.Key.Group = x.Cluster, x.Group
 	}
 	return u
-}
-
-// Prospect is a gang with a lower bound of the bands of its units: no unit of the gang goes
-// before band, and none of a gentler class within that band.
-type Prospect struct {
-	Band float64
-	Gang int32
 }

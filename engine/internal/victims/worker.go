@@ -40,6 +40,7 @@ type Finding struct {
 	short          []int32             // gangs that phase 2 looks at
 	outlines       []int64             // of gangs; see Turns
 	passed         []uint64            // scratch
+	spares         spareSums
 	excess         []uint64            // the answer of ExcessClasses
 	rows           roaring.IntIterator // scratch: iterates over a set of machines
 }
