@@ -151,7 +151,7 @@ func (l *Worker) selectAgain(need int32, k *state.Kind, scope *victims.UnitScope
 // sortGangs lists the units of all gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
 	if s.scope.Value == 0 {
-		for s.listMoreGangs(nil) {
+		for s.listMoreGangs(nil, false) {
 		}
 		return
 	}
@@ -172,19 +172,6 @@ func (s *selection) orderGangs() {
 	s.sortWholes(func(a, b units.Unit) int { return a.Key.Compare(&b.Key) })
 	s.listing.gangs.Group(s.listing.wholes)
 	s.reader.extraAt, s.reader.extraTo, s.reader.bandAt, s.reader.wholeTo = 0, len(s.listing.extra), 0, len(s.listing.wholes)
-}
-
-// needsGangs lists the units of further gangs if one of them might go before the next unit of one
-// machine; false when nothing was listed. Most needs of few machines find enough units that go
-// before every gang, so their gangs are never listed.
-func (s *selection) needsGangs(u *units.Unit, ok bool) bool {
-	switch {
-	case s.listing.listed || ok && !u.Key.Paid:
-		return false
-	case ok:
-		return s.listMoreGangs(&u.Key)
-	}
-	return s.listMoreGangs(nil)
 }
 
 // rewind restarts the choice.
@@ -423,7 +410,7 @@ func (s *selection) choose(gangs bool) bool {
 	}
 	for s.lacks != 0 {
 		u, ok := s.nextSingle(s.lacks)
-		if s.needsGangs(&u, ok) {
+		if s.listMoreGangs(&u, ok) {
 			continue
 		}
 		w := -1

@@ -41,20 +41,25 @@ func (s *selection) listGangs() {
 	}
 }
 
-// listMoreGangs lists the units of further gangs of the whole fleet: of those of which one might go before a limit, without a limit of
-// as many as were listed before, and of one at the least. It reports whether some gang was left to look at.
-func (s *selection) listMoreGangs(limit *units.Key) bool {
-	if s.listing.listed = s.listing.listed || s.planFailed; s.listing.listed {
+// listMoreGangs lists the units of further gangs of the whole fleet: with a next unit of one machine (ok) of those of which one might go before it,
+// else of as many as were listed before, and of one at the least. It reports whether the choice has to be made again. Most needs
+// of few machines find enough units that go before every gang, so their gangs are never listed.
+func (s *selection) listMoreGangs(next *units.Unit, ok bool) bool {
+	if s.listing.listed = s.listing.listed || s.planFailed; s.listing.listed || ok && !next.Key.Paid {
 		return false
 	}
 	x, had := s.scope, len(s.listing.extra)+len(s.listing.wholes)
+	var limit *units.Key
+	if ok {
+		limit = &next.Key
+	}
 	if s.listing.gangsSeen == 0 {
 		x.ReadGangs(&s.worker.Worker, s.k.Priority)
 	}
-	for n := max(1, s.listing.gangsSeen); limit != nil || n > 0; n-- {
-		at, ok := x.NextGang(&s.worker.p.Pass, limit)
-		if !ok {
-			s.listing.listed = limit == nil
+	for n := max(1, s.listing.gangsSeen); ok || n > 0; n-- {
+		at, some := x.NextGang(&s.worker.p.Pass, limit)
+		if !some {
+			s.listing.listed = !ok
 			break
 		}
 		s.listing.gangsSeen++
@@ -64,7 +69,7 @@ func (s *selection) listMoreGangs(limit *units.Key) bool {
 		s.orderGangs()
 		return true
 	}
-	return limit == nil && !s.listing.listed
+	return !ok && !s.listing.listed
 }
 
 // listGang lists the units of a gang.

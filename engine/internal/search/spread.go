@@ -350,7 +350,7 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best units.Unit, ok bool) {
 	if u := w.bestSunk(); u != nil && (!ok || u.Key.Compare(&best.Key) < 0) {
 		best, ok = *u, true
 	}
-	if w.sel.needsGangs(&best, ok) {
+	if w.sel.listMoreGangs(&best, ok) {
 		return w.bestOfTenant(gangs)
 	}
 	for i := w.sel.reader.bandAt; i < w.sel.reader.wholeTo; i++ {

@@ -96,13 +96,8 @@ func (l *Worker) GangOf(r columnar.Row) int32 {
 // Minimum returns the least that a need can use: the sum of its rows' minima.
 func (l *Worker) Minimum(need int32) []int64 {
 	sum := l.Finding.Vecs.Take(l.p.Dims)
-	l.p.addMinimumOf(sum, need)
+	l.p.EachRow(need, func(src *state.Source, i int) { l.p.AddMinimum(sum, src.Block, i) })
 	return sum
-}
-
-// addMinimumOf adds the least that a need can use.
-func (p *Pass) addMinimumOf(sum []int64, need int32) {
-	p.EachRow(need, func(src *state.Source, i int) { p.AddMinimum(sum, src.Block, i) })
 }
 
 // shortSince returns the time since which a need has been short, the earliest of its rows, in

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
@@ -40,15 +41,15 @@ func (x *UnitScope) ReadGangs(l *Worker, priority int32) {
 	if !h.listed {
 		h.listed = true
 		for _, at := range x.Gangs {
-			h.heap = append(h.heap, l.prospectOf(at, priority))
+			h.heap = append(h.heap, prospectOf(l, at, priority))
 		}
-		slices.SortFunc(h.heap, func(a, b prospect) int { return l.p.compareProspects(&a, &b) })
+		slices.SortFunc(h.heap, func(a, b prospect) int { return l.p.st.Gangs.compareProspects(&a, &b) })
 	}
 	// From the end on: sifting moves only what is behind.
 	slices.Sort(h.stale)
 	for _, i := range slices.Backward(h.stale) {
-		h.heap[i] = l.prospectOf(h.heap[i].gang, priority)
-		siftDown(h.heap, int(i), l.p.compareProspects)
+		h.heap[i] = prospectOf(l, h.heap[i].gang, priority)
+		siftDown(h.heap, int(i), l.p.st.Gangs.compareProspects)
 	}
 	h.stale, h.frontier = h.stale[:0], h.frontier[:0]
 	if len(h.heap) > 0 {
@@ -64,10 +65,10 @@ func (x *UnitScope) NextGang(p *Pass, limit *units.Key) (gang int32, ok bool) {
 	}
 	at := h.frontier[0]
 	next := &h.heap[at]
-	if least := p.leastKey(next); math.IsInf(next.band, 1) || limit != nil && least.Compare(limit) >= 0 {
+	if least := p.st.Gangs.leastKey(next); math.IsInf(next.band, 1) || limit != nil && least.Compare(limit) >= 0 {
 		return 0, false
 	}
-	compare := func(a, b *int32) int { return p.compareProspects(&h.heap[*a], &h.heap[*b]) }
+	compare := func(a, b *int32) int { return p.st.Gangs.compareProspects(&h.heap[*a], &h.heap[*b]) }
 	last := len(h.frontier) - 1
 	h.frontier[0] = h.frontier[last]
 	h.frontier = h.frontier[:last]
@@ -85,7 +86,7 @@ func (x *UnitScope) NextGang(p *Pass, limit *units.Key) (gang int32, ok bool) {
 // prospectOf forms the bound of a gang for needs of a priority. A gang with nothing above its minimum is taken as a whole or not at all; its score
 // is the least of its members'. Once a machine that another can miss leaves, the rest may be without the member that bounded the score, so it
 // counts with the best of its members. A gang without members has the band +∞.
-func (l *Worker) prospectOf(gang, priority int32) prospect {
+func prospectOf(l *Worker, gang, priority int32) prospect {
 	g := &l.p.st.Gangs.List[gang]
 	best, least := math.Inf(-1), math.Inf(1)
 	for _, r := range g.Members {
@@ -97,7 +98,7 @@ func (l *Worker) prospectOf(gang, priority int32) prospect {
 	x := prospect{band: math.Inf(1), gang: gang, lostAt: int32(g.LostAt), class: units.ClassWhole}
 	switch {
 	case math.IsInf(least, 1):
-	case slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus && l.hasSpare(role.Need) }):
+	case slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus && l.Finding.spares.some(l, role.Need) }):
 		x.class, x.band, x.score = units.ClassElastic, l.p.Band(best), -best
 	default:
 		x.band, x.score = l.p.Band(least), -least
@@ -105,11 +106,13 @@ func (l *Worker) prospectOf(gang, priority int32) prospect {
 	return x
 }
 
-// hasSpare reports whether a need has a machine without which the others cover its minimum.
-func (l *Worker) hasSpare(need int32) bool {
-	x := &l.Finding.spares
+// spareSums is scratch: what a need has, what it needs at the least, and what it has without one machine.
+type spareSums struct{ sum, least, rest []int64 }
+
+// some reports whether a need has a machine without which the others cover its minimum.
+func (x *spareSums) some(l *Worker, need int32) bool {
 	x.sum, x.least, x.rest = reuse.Resize(x.sum, l.p.Dims), reuse.Resize(x.least, l.p.Dims), reuse.Resize(x.rest, l.p.Dims)
-	l.p.addMinimumOf(x.least, need)
+	l.p.EachRow(need, func(src *state.Source, i int) { l.p.AddMinimum(x.least, src.Block, i) })
 	n := &l.p.Lines[need]
 	for n, r := l.p.Claims.Walk(n); r != columnar.None; r = l.p.Claims.Next(r, n) {
 		if !l.p.Preempted.VictimOf.Has(uint32(r)) {
@@ -129,12 +132,9 @@ func (l *Worker) hasSpare(need int32) bool {
 	return false
 }
 
-// spareSums is scratch: what a need has, what it needs at the least, and what it has without one machine.
-type spareSums struct{ sum, least, rest []int64 }
-
 // leastKey is a prospect's bound as a key.
-func (p *Pass) leastKey(x *prospect) units.Key {
-	g := &p.st.Gangs.List[x.gang]
+func (t *gangTable) leastKey(x *prospect) units.Key {
+	g := &t.List[x.gang]
 	k := units.Key{Paid: true, Band: x.band, Class: x.class, Score: x.score, Cluster: g.Cluster, Group: g.Group}
 	if x.class == units.ClassWhole {
 		k.Roi = math.MinInt64 // it depends on what a need lacks
@@ -143,11 +143,11 @@ func (p *Pass) leastKey(x *prospect) units.Key {
 }
 
 // compareProspects orders gangs by their bounds, as [units.Key.Compare] does.
-func (p *Pass) compareProspects(a, b *prospect) int {
+func (t *gangTable) compareProspects(a, b *prospect) int {
 	if c := cmp.Or(cmp.Compare(a.band, b.band), cmp.Compare(a.class, b.class), cmp.Compare(a.score, b.score)); c != 0 {
 		return c
 	}
-	g, o := &p.st.Gangs.List[a.gang], &p.st.Gangs.List[b.gang]
+	g, o := &t.List[a.gang], &t.List[b.gang]
 	return cmp.Or(cmp.Compare(g.Cluster, o.Cluster), cmp.Compare(g.Group, o.Group))
 }
 

@@ -45,8 +45,8 @@ type UnitScope struct {
 	restSeen     int            // how much of rest is listed; in the whole fleet, how much of gangTable.Rest
 	sunk         units.SunkList
 	// ordered: VictimGroups is sorted.
-	ordered bool
-	prospects  prospects // of the whole fleet
+	ordered   bool
+	prospects prospects // of the whole fleet
 	// Most memoizes what it could give at most to needs of the kind MostFor; stale = something
 	// was taken from it since.
 	Most    []int64

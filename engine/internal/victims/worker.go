@@ -34,12 +34,12 @@ type Finding struct {
 	// ExhaustedSince is, by kind, the value of EventsVersion when phase 2 could do nothing for it; see
 	// exhausted.go.
 	ExhaustedSince []uint64
-	GoneSince      []uint64            // by kind: the same for free machines
-	asks           []bool              // by kind; see findAskers
-	acquired       []leavingMachine    // see listAcquired
-	short          []int32             // gangs that phase 2 looks at
-	outlines       []int64             // of gangs; see Turns
-	passed         []uint64            // scratch
+	GoneSince      []uint64         // by kind: the same for free machines
+	asks           []bool           // by kind; see findAskers
+	acquired       []leavingMachine // see listAcquired
+	short          []int32          // gangs that phase 2 looks at
+	outlines       []int64          // of gangs; see Turns
+	passed         []uint64         // scratch
 	spares         spareSums
 	excess         []uint64            // the answer of ExcessClasses
 	rows           roaring.IntIterator // scratch: iterates over a set of machines
