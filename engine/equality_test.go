@@ -288,6 +288,24 @@ func TestEqualsReferenceOnExtremeFleets(t *testing.T) {
 	}
 }
 
+// TestElasticEqualsReference: with gangs that give machines above their minima, and rows that take from many of them.
+func TestElasticEqualsReference(t *testing.T) {
+	seeds := fleetSeeds(max(fleetsToTry()/2, 1),
+		2816, // a plan that takes more gangs of a list than are listed at once
+	)
+	for _, seed := range seeds {
+		if seed%64 != 0 {
+			w := fleet.Elastic(seed, 14)
+			if seed%4 == 1 {
+				w = fleet.Fitted(w, seed)
+			}
+			mustAgree(t, seed, w)
+		} else if d := differs(fleet.Elastic(seed, 260)); d != "" { // more gangs than are listed at once; too many to minimise
+			t.Fatalf("seed %d (repeat with -fleet-seed=%d): %s", seed, seed, d)
+		}
+	}
+}
+
 // TestDrainTimesThatAreNoTimes: whoever embeds the engine observes drain times, and may
 // hand over what a division by zero has left.
 func TestDrainTimesThatAreNoTimes(t *testing.T) {

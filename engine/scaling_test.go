@@ -157,6 +157,19 @@ var scales = []struct {
 			x.need(fmt.Sprint("high", i%10), model.ProfileSpec{Priority: int32(1000 + i)}, 1, "")
 		}
 	}},
+	{"machines that drain in the cluster of Needs that preempt", func(x *scaled) {
+		for i := range x.n {
+			cluster := "own"
+			if i >= x.n/2 {
+				cluster = "other"
+			}
+			x.machine(cluster, nil).State = model.Draining
+		}
+		for i := range x.n / 2 {
+			x.need("own", model.ProfileSpec{Priority: int32(i % 7)}, 1, fmt.Sprint("g", i))
+		}
+		x.needs["other"] = nil
+	}},
 	{"Needs of one cluster that lose a machine, and nobody claims one", func(x *scaled) { losers(x, 1) }},
 	{"Needs of one cluster that lose a machine, and as many that nobody claims", func(x *scaled) { losers(x, x.n/2) }},
 }

@@ -149,19 +149,6 @@ var unbounded = []struct {
 			x.machine("", nil).Reservation = model.Reservation{Owner: model.Owner{Cluster: "c", Fingerprint: own.Fingerprint()}, Priority: 5, Deadline: 1 << 62, Plan: 7}
 		}
 	}},
-	{"machines that drain in the cluster of Needs that preempt", func(x *scaled) {
-		for i := range x.n {
-			cluster := "own"
-			if i >= x.n/2 {
-				cluster = "other"
-			}
-			x.machine(cluster, nil).State = model.Draining
-		}
-		for i := range x.n / 2 {
-			x.need("own", model.ProfileSpec{Priority: int32(i % 7)}, 1, fmt.Sprint("g", i))
-		}
-		x.needs["other"] = nil
-	}},
 	{"spread over as many hosts, by preemption", func(x *scaled) {
 		for i := range x.n {
 			low := fmt.Sprint("low", i%10)

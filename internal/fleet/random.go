@@ -32,6 +32,8 @@ type draw struct {
 	states     []model.State // as often as they are to be drawn
 
 	same, spread, stamps, holds, huge, elastic, plans float64 // shares
+
+	alike bool // of Elastic: gangs cost the same
 }
 
 // Random draws a world: of one half the rules meet each other in every way, the

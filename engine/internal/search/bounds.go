@@ -199,7 +199,7 @@ func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	x, sum := &b.list[at], b.sum(at, l.p.Dims)
 	s := &l.sel
-	s.need, s.cluster, s.planFailed = ranks.None, anyCluster, false
+	s.need, s.cluster, s.planFailed = ranks.None, victims.AnyCluster, false
 	l.selectUnits(k, x.scope, l.Finding.Vecs.Take(l.p.Dims))
 	clear(sum)
 	l.DomainsFor(k.Matcher).AddLeft(sum, x.shelves, k.Accepts)

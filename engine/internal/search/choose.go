@@ -22,7 +22,7 @@ const substitutionsMax = 64
 type selection struct {
 	worker     *Worker
 	need       int32
-	cluster    int32 // of the need; anyCluster = of none
+	cluster    int32 // of the need; victims.AnyCluster = of none
 	k          *state.Kind
 	scope      *victims.UnitScope
 	planFailed bool  // a plan of the need has failed: it may preempt nothing for now
@@ -47,8 +47,12 @@ type unitListing struct {
 	wholes []units.Unit // whole gangs; by key without the ROI
 	gangs  units.WholeIndex
 	listed bool // extra and wholes hold the units of all gangs
-	// gangsSeen is how many gangs of the whole fleet were looked at for them.
-	gangsSeen int
+	// Of the whole fleet: how many gangs and lists of gangs were read, the lists, and how many of wholes were taken. all: all units of the
+	// lists are listed, not only those that can matter.
+	read  int
+	lists []openList
+	taken int
+	all   bool
 	// fresh: nothing has been chosen in this turn since the units were listed.
 	fresh bool
 	turn  uint32
@@ -108,9 +112,6 @@ func (l *Worker) selectFor(need int32, k *state.Kind, scope *victims.UnitScope, 
 	return l.selectUnits(k, scope, want)
 }
 
-// anyCluster stands for no cluster: the machines of all clusters are others'.
-const anyCluster int32 = -1
-
 // selectUnits is selectFor for the need and cluster that the selection holds.
 func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int64) *selection {
 	s := &l.sel
@@ -121,7 +122,8 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 	if s.picks.inPlan.Top() == 0 || s.picks.inPlan.Top() < l.p.Snap.Supply.RowMax() {
 		s.picks.inPlan.Grow(l.p.Snap.Supply.RowMax())
 	}
-	s.listing.extra, s.listing.wholes, s.listing.gangsSeen = s.listing.extra[:0], s.listing.wholes[:0], 0
+	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
+	s.listing.read, s.listing.lists, s.listing.taken, s.listing.all = 0, s.listing.lists[:0], 0, l.p.Opts.Explain
 	s.listing.gangs.Reset(s.worker.p.Dims)
 	scope.SortGroups(l.p.Snap.IDPlaces())
 	s.unmark()
@@ -150,9 +152,11 @@ func (l *Worker) selectAgain(need int32, k *state.Kind, scope *victims.UnitScope
 
 // sortGangs lists the units of all gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
-	if s.scope.Value == 0 {
-		for s.listMoreGangs(nil, false) {
+	if s.scope.Value == 0 && !s.worker.p.Tenants.Reclaiming {
+		s.listing.all = true
+		for s.listMoreGangs(nil) {
 		}
+		s.listing.topUp(s)
 		return
 	}
 	if s.listing.listed {
@@ -232,7 +236,7 @@ func (s *selection) isFreeOf(a *units.Alike, r columnar.Row) bool {
 	if a.Leaving && s.worker.p.Tenants.Reclaiming && s.worker.p.Reserved.WasHeldFor(r, s.need) {
 		return false
 	}
-	// An acquired machine is in no cluster, which anyCluster would take for its own.
+	// An acquired machine is in no cluster, which victims.AnyCluster would take for its own.
 	return s.worker.p.IsThere(a, r) && (a.Acquired || s.isOfAnother(r))
 }
 
@@ -319,7 +323,7 @@ func (s *selection) headOf(i int) columnar.Row {
 	if !s.worker.p.HasLeft(f) {
 		return columnar.None
 	}
-	for c = max(c, s.worker.FirstOpen(f.Alike)); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
+	for c = max(c, s.worker.FirstOpen(f.Alike, s.cluster)); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
 		s.worker.Figures.Probes++
 	}
 	if listing {
@@ -410,15 +414,20 @@ func (s *selection) choose(gangs bool) bool {
 	}
 	for s.lacks != 0 {
 		u, ok := s.nextSingle(s.lacks)
-		if s.listMoreGangs(&u, ok) {
-			continue
-		}
 		w := -1
 		if band, some := s.listing.gangs.Band(); gangs && some && !(ok && (!u.Key.Paid || u.Key.Band <= band)) {
 			w = s.nextWhole() // it may have a smaller key than the single unit
 		}
+		var least *units.Key
 		switch {
 		case w >= 0 && (!ok || s.listing.wholes[w].Key.Compare(&u.Key) < 0):
+			least = &s.listing.wholes[w].Key
+		case ok:
+			w, least = -1, &u.Key
+		}
+		switch {
+		case s.listMoreGangs(least): // another may go before
+		case w >= 0:
 			s.takeWhole(w)
 		case ok:
 			s.take(&u)
@@ -465,6 +474,8 @@ func (s *selection) takeWhole(at int) {
 	s.gainOf(&u, s.left)
 	s.lacks = cycle.PositiveDims(s.left)
 	s.listing.wholes[at].Apart, s.listing.wholes[at].Local = true, nil
+	s.listing.taken++
+	s.listing.topUp(s)
 }
 
 // dropMembers removes the chosen machines of a gang from the plan. A remainder, which another

@@ -8,6 +8,7 @@ import (
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
 	"github.com/tonnage/tonnage/engine/internal/units"
+	"github.com/tonnage/tonnage/engine/internal/victims"
 )
 
 // listBroken lists, between tenants, the members of broken gangs. Otherwise SunkIn does.
@@ -41,35 +42,81 @@ func (s *selection) listGangs() {
 	}
 }
 
-// listMoreGangs lists the units of further gangs of the whole fleet: with a next unit of one machine (ok) of those of which one might go before it,
-// else of as many as were listed before, and of one at the least. It reports whether the choice has to be made again. Most needs
-// of few machines find enough units that go before every gang, so their gangs are never listed.
-func (s *selection) listMoreGangs(next *units.Unit, ok bool) bool {
-	if s.listing.listed = s.listing.listed || s.planFailed; s.listing.listed || ok && !next.Key.Paid {
+// openList is a list of gangs that is read as far as a choice can go.
+type openList struct {
+	of     *victims.WholeList
+	at     int // the index of the next gang
+	listed int // units
+}
+
+// wholesAtOnce is how many more gangs of a list are read when some are missing.
+const wholesAtOnce = 16
+
+// read lists the units of further gangs, until there are so many of the list.
+func (x *openList) read(s *selection, units int) {
+	for x.listed < units {
+		gang, at, ok := x.of.Next(&s.worker.p.Pass, x.at)
+		if x.at = at; !ok {
+			return
+		}
+		had := len(s.listing.wholes)
+		s.listGang(gang)
+		x.at, x.listed = at+1, x.listed+len(s.listing.wholes)-had
+	}
+}
+
+// enough is how many units of a list of gangs that offer the same can matter at the most: those that were taken, one that goes next, and those
+// that are tried in the place of one. Under hard spread gangs of one list may offer different things.
+func (x *unitListing) enough(s *selection) int {
+	if x.all || len(s.keys) > 0 {
+		return math.MaxInt
+	}
+	return x.taken + substitutionsMax + 2
+}
+
+// topUp lists further gangs of lists of which too few are listed.
+func (x *unitListing) topUp(s *selection) {
+	had := len(x.wholes)
+	for i := range x.lists {
+		if list := &x.lists[i]; list.listed < x.enough(s) {
+			list.read(s, x.enough(s)+min(wholesAtOnce, math.MaxInt-x.enough(s)))
+		}
+	}
+	if len(x.wholes) > had {
+		s.orderGangs()
+	}
+}
+
+// listMoreGangs lists the units of further gangs of the whole fleet: of those of which one might go before a limit; without a limit (nil)
+// of as many as were read before, and of one at the least. It reports whether the choice has to be made again. Most needs of few
+// machines find enough units that go before every gang, so their gangs are never listed.
+func (s *selection) listMoreGangs(limit *units.Key) bool {
+	x := &s.listing
+	if x.listed = x.listed || s.planFailed; x.listed || limit != nil && !limit.Paid {
 		return false
 	}
-	x, had := s.scope, len(s.listing.extra)+len(s.listing.wholes)
-	var limit *units.Key
-	if ok {
-		limit = &next.Key
+	if x.read == 0 {
+		s.scope.ReadGangs(&s.worker.Worker, s.k.Priority)
 	}
-	if s.listing.gangsSeen == 0 {
-		x.ReadGangs(&s.worker.Worker, s.k.Priority)
-	}
-	for n := max(1, s.listing.gangsSeen); ok || n > 0; n-- {
-		at, some := x.NextGang(&s.worker.p.Pass, limit)
-		if !some {
-			s.listing.listed = !ok
+	had := len(x.extra) + len(x.wholes)
+	for n := max(1, x.read); limit != nil || n > 0; n-- {
+		gang, list, ok := s.scope.NextGang(&s.worker.p.Pass, limit)
+		if !ok {
+			x.listed = limit == nil
 			break
 		}
-		s.listing.gangsSeen++
-		s.listGang(at)
+		if x.read++; list == nil {
+			s.listGang(gang)
+			continue
+		}
+		x.lists = append(x.lists, openList{of: list})
+		x.lists[len(x.lists)-1].read(s, x.enough(s))
 	}
-	if len(s.listing.extra)+len(s.listing.wholes) > had {
+	if len(x.extra)+len(x.wholes) > had {
 		s.orderGangs()
 		return true
 	}
-	return !ok && !s.listing.listed
+	return limit == nil && !x.listed
 }
 
 // listGang lists the units of a gang.

@@ -169,7 +169,7 @@ func (s *selection) any() bool {
 			return true
 		}
 	}
-	for len(s.listing.extra)+len(s.listing.wholes) == 0 && s.listMoreGangs(nil, false) {
+	for len(s.listing.extra)+len(s.listing.wholes) == 0 && s.listMoreGangs(nil) {
 	}
 	return len(s.listing.extra)+len(s.listing.wholes) > 0
 }

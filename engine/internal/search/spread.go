@@ -190,7 +190,7 @@ func (w *skewWalk) first(i int) bool {
 	if !w.sel.worker.p.HasLeft(f) {
 		return false
 	}
-	c := max(w.sel.evenly.firsts.At(i), w.sel.worker.FirstOpen(f.Alike))
+	c := max(w.sel.evenly.firsts.At(i), w.sel.worker.FirstOpen(f.Alike, w.sel.cluster))
 	for c < len(f.Rows) && (w.sel.picks.inPlan.Has(uint32(f.Rows[c])) || !w.sel.isFreeOf(f.Alike, f.Rows[c])) {
 		w.sel.worker.Figures.Probes++
 		c++
@@ -350,7 +350,11 @@ func (w *skewWalk) bestOfTenant(gangs bool) (best units.Unit, ok bool) {
 	if u := w.bestSunk(); u != nil && (!ok || u.Key.Compare(&best.Key) < 0) {
 		best, ok = *u, true
 	}
-	if w.sel.listMoreGangs(&best, ok) {
+	var least *units.Key
+	if ok {
+		least = &best.Key
+	}
+	if w.sel.listMoreGangs(least) {
 		return w.bestOfTenant(gangs)
 	}
 	for i := w.sel.reader.bandAt; i < w.sel.reader.wholeTo; i++ {

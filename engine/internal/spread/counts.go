@@ -26,8 +26,11 @@ type Scratch struct {
 	Tuples []tuple
 	byHash map[uint64]int // index of the tuple that was last made with a hash
 	values []uint32       // of one machine
-	least  []int32        // by constraint: the minimum; empty = stale
+	least  []minimum      // by constraint; empty = stale
 }
+
+// minimum is the least count of a constraint, and how many of the values that count for it have it.
+type minimum struct{ count, values int32 }
 
 // tuple is a value of every constrained key.
 type tuple struct {
@@ -72,9 +75,14 @@ func (sc *Scratch) forgetLeast() { sc.least = sc.least[:0] }
 // findLeast computes the minima.
 func (sc *Scratch) findLeast() {
 	for i := range sc.keys {
-		least := int32(math.MaxInt32)
+		least := minimum{count: math.MaxInt32}
 		for f := range sc.Floor[i] {
-			least = min(least, sc.Counts[i][f])
+			switch n := sc.Counts[i][f]; {
+			case n < least.count:
+				least = minimum{n, 1}
+			case n == least.count:
+				least.values++
+			}
 		}
 		sc.least = append(sc.least, least)
 	}
@@ -91,10 +99,18 @@ func (sc *Scratch) ClearTuples() {
 
 // Count counts a machine in its domains; keys that it lacks are ignored.
 func (sc *Scratch) Count(r columnar.Row) {
-	sc.forgetLeast()
 	for i, k := range sc.keys {
-		if v := sc.t.Values(k)[r]; v != 0 {
-			sc.Counts[i][v]++
+		v := sc.t.Values(k)[r]
+		if v == 0 {
+			continue
+		}
+		n := sc.Counts[i][v]
+		sc.Counts[i][v] = n + 1
+		if len(sc.least) == 0 || n != sc.least[i].count || !sc.Floor[i][v] {
+			continue
+		}
+		if sc.least[i].values--; sc.least[i].values == 0 {
+			sc.forgetLeast() // the minimum rises
 		}
 	}
 }
@@ -165,6 +181,7 @@ func (sc *Scratch) ClearFloor() {
 
 // FloorAt adds the values of a machine that has all constrained keys.
 func (sc *Scratch) FloorAt(r columnar.Row) {
+	sc.forgetLeast()
 	for i, key := range sc.keys {
 		sc.Floor[i][sc.t.Values(key)[r]] = true
 	}
@@ -178,7 +195,7 @@ func (sc *Scratch) AllowsAt(r columnar.Row) bool {
 	}
 	for i, key := range sc.keys {
 		here := int64(sc.Counts[i][sc.t.Values(key)[r]])
-		if here > min(int64(sc.least[i]), here)+int64(sc.skew[i])-1 {
+		if here > min(int64(sc.least[i].count), here)+int64(sc.skew[i])-1 {
 			return false
 		}
 	}
@@ -192,7 +209,7 @@ func (sc *Scratch) Allows(values []uint32) bool {
 		sc.findLeast()
 	}
 	for i, v := range values {
-		if int64(sc.Counts[i][v]) > int64(sc.least[i])+int64(sc.skew[i])-1 {
+		if int64(sc.Counts[i][v]) > int64(sc.least[i].count)+int64(sc.skew[i])-1 {
 			return false
 		}
 	}

@@ -113,8 +113,15 @@ type Alike struct {
 	At     int            // rows before at were taken
 	Sorted bool
 	// No Need can take a row before Next. A reservation that ends can change that for a row; Next takes the first Seen of
-	// these changes into account. See firstOpen in package engine.
+	// these changes into account. See FirstOpen in package victims.
 	Next, Seen int
+	Own        OwnRows
+}
+
+// OwnRows says how far a list of victims is of no use to the cluster that asked last: no Need of it can take a row before Next.
+type OwnRows struct {
+	Cluster int32
+	Next    int
 }
 
 // Find returns the index of a machine in the rows, which are by id; false when it is none of them.

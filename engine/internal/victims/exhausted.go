@@ -66,7 +66,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 	}
 	x.SortGroups(l.p.Snap.IDPlaces())
 	for i := x.NextLive(0); i < len(x.VictimGroups); i = x.NextLive(i + 1) {
-		if f := &x.VictimGroups[i]; k.AcceptsClass(f.Class) && l.p.HasLeft(f) && l.FirstOpen(f.Alike) < len(f.Rows) {
+		if f := &x.VictimGroups[i]; k.AcceptsClass(f.Class) && l.p.HasLeft(f) && l.FirstOpen(f.Alike, AnyCluster) < len(f.Rows) {
 			return false
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 // sorts them; that is not needed to know whether there is one.
 func (x *UnitScope) someUnlisted(l *Worker, k *state.Kind) bool {
 	is := func(a *units.Alike) bool {
-		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a) < len(a.Rows)
+		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a, AnyCluster) < len(a.Rows)
 	}
 	if slices.ContainsFunc(x.more.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
 		return true
@@ -109,10 +109,13 @@ func (p *Pass) HasLeft(f *units.VictimGroup) bool {
 	return !f.Gone
 }
 
-// FirstOpen returns the index of an alike's first machine that is there for some Need; see IsThere. Very many machines may be held
-// for others while very many Needs look for one. So each is looked at once, and again only if it may be there since:
-// amortized O(1), but for such changes.
-func (l *Worker) FirstOpen(a *units.Alike) int {
+// AnyCluster stands for no cluster: the machines of all clusters are others'.
+const AnyCluster int32 = -1
+
+// FirstOpen returns the index of an alike's first machine that is there for some Need of a cluster, to which none of its own is; see
+// IsThere. Very many machines may be held for others, or be the cluster's own, while very many Needs look for one. So each is looked
+// at once, and again only if it may be there since or another cluster asks: amortized O(1), but for such changes.
+func (l *Worker) FirstOpen(a *units.Alike, cluster int32) int {
 	var changed []columnar.Row
 	p := l.p
 	if !a.Leaving {
@@ -123,7 +126,7 @@ func (l *Worker) FirstOpen(a *units.Alike) int {
 	for ; a.Seen < len(changed); a.Seen++ {
 		if r := changed[a.Seen]; p.Snap.View.Class[r] == a.Class {
 			if at, ok := a.Find(r, p.Snap.IDPlaces()); ok {
-				a.Next = min(a.Next, at)
+				a.Next, a.Own.Next = min(a.Next, at), min(a.Own.Next, at)
 			}
 		}
 	}
@@ -131,7 +134,19 @@ func (l *Worker) FirstOpen(a *units.Alike) int {
 		l.Figures.Probes++
 		a.Next++
 	}
-	return a.Next
+	if cluster == AnyCluster || a.Acquired { // what was acquired is in no cluster
+		return a.Next
+	}
+	if a.Own.Cluster != cluster {
+		a.Own = units.OwnRows{Cluster: cluster}
+	}
+	for a.Own.Next = max(a.Own.Next, a.Next); a.Own.Next < len(a.Rows); a.Own.Next++ {
+		if r := a.Rows[a.Own.Next]; p.Snap.ClusterOf[p.Snap.View.Cluster[r]] != cluster && p.IsThere(a, r) {
+			break
+		}
+		l.Figures.Probes++
+	}
+	return a.Own.Next
 }
 
 // IsThere reports whether a machine of an alike is no victim, no plan counts on it, and it is held for nobody or, if it leaves,

@@ -5,82 +5,192 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
-// A need of few machines finds what it takes in a few of thousands of gangs. So the gangs of the whole fleet are listed by a lower bound
-// of the keys of their units, as far as a choice goes. They lie in a heap, which stays as it is while a need chooses: it is read
-// from its root down. Bounds only rise. A gang of which something was taken gets its new bound before the next need reads.
+// A need of few machines finds what it takes in a few of thousands of gangs. So the gangs of the whole fleet are read in the order of
+// a lower bound of the keys of their units, as far as a choice goes.
+//
+// Gangs that have something above their minimum lie in a heap, which stays as it is while a need chooses: it is read from its root
+// down. Their bounds only rise. One of which something was taken gets its new bound before the next need reads.
+//
+// The others are taken as a whole or not at all. Those of one band whose machines are of the same classes are one list, by key: for
+// most needs they offer the same, and only the first of them matter.
 
 // prospect is a gang with a lower bound of the keys of its units.
 type prospect struct {
 	band, score float64
 	gang        int32
 	lostAt      int32       // units.Gang.LostAt when the bound was formed
-	class       units.Class // ClassElastic, or ClassWhole: it has nothing above its minimum
+	class       units.Class // ClassElastic, or ClassWhole: it has nothing above its minimum any more
 }
 
-// prospects is the gangs of a scope as a heap, and the part of it that the need at work has read.
+// WholeList is gangs of one band that are taken as a whole, whose machines are of the same classes, by key.
+type WholeList struct {
+	band  float64
+	gangs []wholeGang
+}
+
+// wholeGang is a gang of a list; all from it to skip are gone.
+type wholeGang struct{ gang, skip int32 }
+
+// prospects is the gangs of a scope, and what of them the need at work has read.
 type prospects struct {
-	heap     []prospect
-	listed   bool
-	stale    []int32 // in heap: prospects of which something was taken since
-	frontier []int32 // in heap: a heap of those that were not read and whose parents were
+	heap   []prospect
+	wholes []WholeList // by band
+	listed bool
+	stale  []int32 // in heap: prospects of which something was taken since
+	// frontier is, of heap, a heap of those that were not read and whose parents were; wholeAt is how many of wholes were read.
+	frontier []int32
+	wholeAt  int
 }
 
 func (x *prospects) begin() {
-	x.heap, x.stale, x.frontier, x.listed = x.heap[:0], x.stale[:0], x.frontier[:0], false
+	x.heap, x.wholes, x.stale, x.frontier, x.listed = x.heap[:0], x.wholes[:0], x.stale[:0], x.frontier[:0], false
 }
 
 // ReadGangs begins to read the gangs of a scope for needs of a priority.
 func (x *UnitScope) ReadGangs(l *Worker, priority int32) {
-	h := &x.prospects
+	h, t := &x.prospects, &l.p.st.Gangs
 	if !h.listed {
 		h.listed = true
-		for _, at := range x.Gangs {
-			h.heap = append(h.heap, prospectOf(l, at, priority))
-		}
-		slices.SortFunc(h.heap, func(a, b prospect) int { return l.p.st.Gangs.compareProspects(&a, &b) })
+		h.list(l, x.Gangs, priority)
 	}
 	// From the end on: sifting moves only what is behind.
 	slices.Sort(h.stale)
 	for _, i := range slices.Backward(h.stale) {
 		h.heap[i] = prospectOf(l, h.heap[i].gang, priority)
-		siftDown(h.heap, int(i), l.p.st.Gangs.compareProspects)
+		siftDown(h.heap, int(i), t.compareProspects)
 	}
-	h.stale, h.frontier = h.stale[:0], h.frontier[:0]
+	h.stale, h.frontier, h.wholeAt = h.stale[:0], h.frontier[:0], 0
 	if len(h.heap) > 0 {
 		h.frontier = append(h.frontier, 0)
 	}
 }
 
-// NextGang returns the next gang, by the bound of its units, if that is below a limit (nil = any); false if there is none.
-func (x *UnitScope) NextGang(p *Pass, limit *units.Key) (gang int32, ok bool) {
-	h := &x.prospects
-	if len(h.frontier) == 0 {
-		return 0, false
+// wholeDraft is a gang that is taken as a whole, before it is put into a list.
+type wholeDraft struct {
+	prospect
+	classes uint64 // a hash of its machines' classes
+	id      uint32 // the rank of the least id of its machines
+}
+
+// list lays the gangs of a scope into the heap and into lists.
+func (x *prospects) list(l *Worker, gangs []int32, priority int32) {
+	t, wholes := &l.p.st.Gangs, l.Finding.wholes[:0]
+	for _, at := range gangs {
+		g := &t.List[at]
+		switch p := prospectOf(l, at, priority); {
+		case math.IsInf(p.band, 1): // it is gone
+		case slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus }):
+			x.heap = append(x.heap, p)
+		default:
+			w := wholeDraft{prospect: p, id: l.p.Snap.IDRank(g.Members[0])}
+			for _, r := range g.Members {
+				h := plan.Hash(plan.HashStart)
+				h.Add(uint64(l.p.Snap.View.Class[r]))
+				w.classes += uint64(h) // in whatever order
+			}
+			wholes = append(wholes, w)
+		}
 	}
-	at := h.frontier[0]
-	next := &h.heap[at]
-	if least := p.st.Gangs.leastKey(next); math.IsInf(next.band, 1) || limit != nil && least.Compare(limit) >= 0 {
-		return 0, false
+	l.Finding.wholes = wholes
+	slices.SortFunc(x.heap, func(a, b prospect) int { return t.compareProspects(&a, &b) })
+	slices.SortFunc(wholes, func(a, b wholeDraft) int {
+		return cmp.Or(cmp.Compare(a.band, b.band), cmp.Compare(a.classes, b.classes), t.compareProspects(&a.prospect, &b.prospect), cmp.Compare(a.id, b.id))
+	})
+	block := alloc.MakeDirty[wholeGang](l.Arena, len(wholes))
+	for i := range wholes {
+		block[i] = wholeGang{gang: wholes[i].gang}
+		if i > 0 && wholes[i].band == wholes[i-1].band && wholes[i].classes == wholes[i-1].classes && areOfSameClasses(l, wholes[i].gang, wholes[i-1].gang) {
+			last := &x.wholes[len(x.wholes)-1]
+			last.gangs = last.gangs[:len(last.gangs)+1]
+		} else {
+			x.wholes = append(x.wholes, WholeList{wholes[i].band, block[i : i+1]})
+		}
 	}
-	compare := func(a, b *int32) int { return p.st.Gangs.compareProspects(&h.heap[*a], &h.heap[*b]) }
-	last := len(h.frontier) - 1
-	h.frontier[0] = h.frontier[last]
-	h.frontier = h.frontier[:last]
-	siftDown(h.frontier, 0, compare)
-	for child := 2*at + 1; child <= 2*at+2 && int(child) < len(h.heap); child++ {
-		h.frontier = append(h.frontier, child)
-		siftUp(h.frontier, compare)
+}
+
+// areOfSameClasses reports whether two gangs have as many machines of each class.
+func areOfSameClasses(l *Worker, a, b int32) bool {
+	x := &l.Finding.classes
+	for i, gang := range []int32{a, b} {
+		x[i] = x[i][:0]
+		for _, r := range l.p.st.Gangs.List[gang].Members {
+			x[i] = append(x[i], l.p.Snap.View.Class[r])
+		}
+		slices.Sort(x[i])
 	}
-	if int(next.lostAt) != p.st.Gangs.List[next.gang].LostAt {
-		h.stale = append(h.stale, at)
+	return slices.Equal(x[0], x[1])
+}
+
+// NextGang returns the gang or the list of gangs that comes next by the bound of its units, if that is below a limit (nil = any).
+// ok = false if there is none.
+func (x *UnitScope) NextGang(p *Pass, limit *units.Key) (gang int32, list *WholeList, ok bool) {
+	h, t := &x.prospects, &p.st.Gangs
+	least := units.Key{Paid: true, Band: math.Inf(1)}
+	if len(h.frontier) > 0 {
+		least = t.leastKey(&h.heap[h.frontier[0]])
 	}
-	return next.gang, true
+	if h.wholeAt < len(h.wholes) {
+		k := units.Key{Paid: true, Band: h.wholes[h.wholeAt].band, Class: units.ClassWhole, Roi: math.MinInt64}
+		if k.Compare(&least) < 0 {
+			if limit != nil && k.Compare(limit) >= 0 {
+				return 0, nil, false
+			}
+			h.wholeAt++
+			return 0, &h.wholes[h.wholeAt-1], true
+		}
+	}
+	if math.IsInf(least.Band, 1) || limit != nil && least.Compare(limit) >= 0 {
+		return 0, nil, false
+	}
+	return h.pop(t), nil, true
+}
+
+// pop reads the gang at the frontier that comes first.
+func (x *prospects) pop(t *gangTable) int32 {
+	at := x.frontier[0]
+	compare := func(a, b *int32) int { return t.compareProspects(&x.heap[*a], &x.heap[*b]) }
+	last := len(x.frontier) - 1
+	x.frontier[0] = x.frontier[last]
+	x.frontier = x.frontier[:last]
+	siftDown(x.frontier, 0, compare)
+	for child := 2*at + 1; child <= 2*at+2 && int(child) < len(x.heap); child++ {
+		x.frontier = append(x.frontier, child)
+		siftUp(x.frontier, compare)
+	}
+	next := &x.heap[at]
+	if int(next.lostAt) != t.List[next.gang].LostAt {
+		x.stale = append(x.stale, at)
+	}
+	return next.gang
+}
+
+// Next returns the first gang of a list, from an index on, of which a machine is left, and its index; false when there is none. It compresses the
+// path over those of which none is, as union-find does.
+func (x *WholeList) Next(p *Pass, from int) (gang int32, at int, ok bool) {
+	at = from
+	for at < len(x.gangs) && !hasMembers(p, &p.st.Gangs.List[x.gangs[at].gang]) {
+		at = max(at+1, int(x.gangs[at].skip))
+	}
+	if at > from {
+		x.gangs[from].skip = int32(at)
+	}
+	if at == len(x.gangs) {
+		return 0, at, false
+	}
+	return x.gangs[at].gang, at, true
+}
+
+// hasMembers reports whether a gang has a machine that no plan has taken.
+func hasMembers(p *Pass, g *units.Gang) bool {
+	return slices.ContainsFunc(g.Members, func(r columnar.Row) bool { return !p.Preempted.VictimOf.Has(uint32(r)) })
 }
 
 // prospectOf forms the bound of a gang for needs of a priority. A gang with nothing above its minimum is taken as a whole or not at all; its score

@@ -41,6 +41,8 @@ type Finding struct {
 	outlines       []int64          // of gangs; see Turns
 	passed         []uint64         // scratch
 	spares         spareSums
+	wholes         []wholeDraft        // scratch
+	classes        [2][]uint32         // scratch
 	excess         []uint64            // the answer of ExcessClasses
 	rows           roaring.IntIterator // scratch: iterates over a set of machines
 }
