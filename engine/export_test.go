@@ -5,6 +5,7 @@ import (
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/engine/internal/assign"
+	"github.com/tonnage/tonnage/engine/internal/search"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/internal/workers"
@@ -24,6 +25,12 @@ func SetCrewMin(n int) (was int) {
 // workers, and returns what it was.
 func SetComponentsMin(n int) (was int) {
 	was, assign.ComponentsMin = assign.ComponentsMin, n
+	return was
+}
+
+// SetFewGangs changes up to how many gangs of a domain are all listed, and returns what it was.
+func SetFewGangs(n int) (was int) {
+	was, search.FewGangs = search.FewGangs, n
 	return was
 }
 

@@ -12,7 +12,7 @@ import (
 const manyGangs = 100
 
 // Elastic draws a world of gangs whose roles differ in what an interruption costs, in priority and in size, most of which can live with
-// less, and of rows without Same that preempt them, some of the same clusters. Hardly a machine is free or of no gang. So what is
+// less, and of rows that preempt them, most without Same and some of the same clusters. Hardly a machine is free or of no gang. So what is
 // taken comes from many gangs, now a machine above a minimum and now a whole gang. There are up to so many gangs, and rows that want a
 // part of all machines.
 func Elastic(seed int64, gangs int) World {
@@ -38,11 +38,17 @@ func Elastic(seed int64, gangs int) World {
 	}
 	for range 1 + d.IntN(8) {
 		spec := model.ProfileSpec{Priority: pick(d, int32(1000), 1000, 1001, 102, 1_000_000), Interruption: d.bucket(), Reclamation: d.bucket()}
-		if d.chance(d.spread) {
+		switch {
+		case d.chance(0.2):
+			spec.Requirements = append(spec.Requirements, model.Requirement{Key: pick(d, model.KeyZone, model.KeyZone, keyRack), Operator: model.Same})
+		case d.chance(d.spread):
 			spec.Spread = append(spec.Spread, model.Spread{Key: d.topologyKey(), MaxSkew: pick(d, int32(1), 2), WhenUnsatisfiable: model.DoNotSchedule})
 		}
 		n := d.gangRow(pick(d, append([]string{"top", "king"}, d.clusters...)...), pick(d, "", "a", "b"), spec, 1+d.IntN(most))
 		d.w.Reported[n.Cluster] = true
+	}
+	if d.chance(0.2) {
+		d.w.Nested = d.nested()
 	}
 	d.Shuffle(len(d.w.Machines), func(i, j int) { d.w.Machines[i], d.w.Machines[j] = d.w.Machines[j], d.w.Machines[i] })
 	return d.w

@@ -47,7 +47,7 @@ type unitListing struct {
 	wholes []units.Unit // whole gangs; by key without the ROI
 	gangs  units.WholeIndex
 	listed bool // extra and wholes hold the units of all gangs
-	// Of the whole fleet: how many gangs and lists of gangs were read, the lists, and how many of wholes were taken. all: all units of the
+	// How many gangs and lists of gangs were read of those that are not all listed, the lists, and how many of wholes were taken. all: all units of the
 	// lists are listed, not only those that can matter.
 	read  int
 	lists []openList
@@ -132,8 +132,8 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 		s.listRest()
 		s.listGangs()
 		s.dealByTenant()
-	} else if s.listing.sunk = scope.SunkIn(&l.Worker, k); scope.Value != 0 {
-		s.sortGangs()
+	} else {
+		s.listing.sunk = scope.SunkIn(&l.Worker, k)
 	}
 	s.rewind()
 	s.listing.fresh, s.listing.turn = true, l.p.st.Gangs.Turn
@@ -152,7 +152,7 @@ func (l *Worker) selectAgain(need int32, k *state.Kind, scope *victims.UnitScope
 
 // sortGangs lists the units of all gangs, by key, unless that was done.
 func (s *selection) sortGangs() {
-	if s.scope.Value == 0 && !s.worker.p.Tenants.Reclaiming {
+	if s.listing.read > 0 {
 		s.listing.all = true
 		for s.listMoreGangs(nil) {
 		}

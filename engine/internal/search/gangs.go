@@ -87,7 +87,10 @@ func (x *unitListing) topUp(s *selection) {
 	}
 }
 
-// listMoreGangs lists the units of further gangs of the whole fleet: of those of which one might go before a limit; without a limit (nil)
+// FewGangs is up to how many gangs of a domain are all listed when one may matter. Tests lower it.
+var FewGangs = 64
+
+// listMoreGangs lists the units of further gangs of the scope: of those of which one might go before a limit; without a limit (nil)
 // of as many as were read before, and of one at the least. It reports whether the choice has to be made again. Most needs of few
 // machines find enough units that go before every gang, so their gangs are never listed.
 func (s *selection) listMoreGangs(limit *units.Key) bool {
@@ -95,10 +98,14 @@ func (s *selection) listMoreGangs(limit *units.Key) bool {
 	if x.listed = x.listed || s.planFailed; x.listed || limit != nil && !limit.Paid {
 		return false
 	}
-	if x.read == 0 {
-		s.scope.ReadGangs(&s.worker.Worker, s.k.Priority)
-	}
 	had := len(x.extra) + len(x.wholes)
+	if x.read == 0 {
+		if s.scope.Value != 0 && len(s.scope.Gangs) <= FewGangs {
+			s.sortGangs()
+			return len(x.extra)+len(x.wholes) > had
+		}
+		s.scope.ReadGangs(&s.worker.Worker, s.k)
+	}
 	for n := max(1, x.read); limit != nil || n > 0; n-- {
 		gang, list, ok := s.scope.NextGang(&s.worker.p.Pass, limit)
 		if !ok {
@@ -231,8 +238,8 @@ func (s *selection) sortWholes(compare func(a, b units.Unit) int) {
 		return
 	}
 	slices.SortFunc(s.listing.wholes, compare)
-	if s.scope.Value == 0 {
-		return // its gangs are listed by their bounds
+	if s.listing.read > 0 {
+		return // not all are listed
 	}
 	t := &s.worker.p.st.Gangs
 	t.Round++

@@ -13,14 +13,14 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
-// A need of few machines finds what it takes in a few of thousands of gangs. So the gangs of the whole fleet are read in the order of
+// A need of few machines finds what it takes in a few of thousands of gangs. So the gangs of a scope are read in the order of
 // a lower bound of the keys of their units, as far as a choice goes.
 //
 // Gangs that have something above their minimum lie in a heap, which stays as it is while a need chooses: it is read from its root
 // down. Their bounds only rise. One of which something was taken gets its new bound before the next need reads.
 //
-// The others are taken as a whole or not at all. Those of one band whose machines are of the same classes are one list, by key: for
-// most needs they offer the same, and only the first of them matter.
+// The others are taken as a whole or not at all. Those of one band whose machines are of the same classes, as many of them in the scope, are one
+// list, by key: for most needs they offer the same, and only the first of them matter.
 
 // prospect is a gang with a lower bound of the keys of its units.
 type prospect struct {
@@ -30,7 +30,7 @@ type prospect struct {
 	class       units.Class // ClassElastic, or ClassWhole: it has nothing above its minimum any more
 }
 
-// WholeList is gangs of one band that are taken as a whole, whose machines are of the same classes, by key.
+// WholeList is gangs of one band that are taken as a whole, with as many machines of each class and as many of these in the scope, by key.
 type WholeList struct {
 	band  float64
 	gangs []wholeGang
@@ -54,17 +54,17 @@ func (x *prospects) begin() {
 	x.heap, x.wholes, x.stale, x.frontier, x.listed = x.heap[:0], x.wholes[:0], x.stale[:0], x.frontier[:0], false
 }
 
-// ReadGangs begins to read the gangs of a scope for needs of a priority.
-func (x *UnitScope) ReadGangs(l *Worker, priority int32) {
+// ReadGangs begins to read the gangs of a scope for a need of a kind.
+func (x *UnitScope) ReadGangs(l *Worker, k *state.Kind) {
 	h, t := &x.prospects, &l.p.st.Gangs
 	if !h.listed {
 		h.listed = true
-		h.list(l, x.Gangs, priority)
+		x.listGangs(l, k)
 	}
 	// From the end on: sifting moves only what is behind.
 	slices.Sort(h.stale)
 	for _, i := range slices.Backward(h.stale) {
-		h.heap[i] = prospectOf(l, h.heap[i].gang, priority)
+		h.heap[i] = prospectOf(l, h.heap[i].gang, k.Priority)
 		siftDown(h.heap, int(i), t.compareProspects)
 	}
 	h.stale, h.frontier, h.wholeAt = h.stale[:0], h.frontier[:0], 0
@@ -76,57 +76,66 @@ func (x *UnitScope) ReadGangs(l *Worker, priority int32) {
 // wholeDraft is a gang that is taken as a whole, before it is put into a list.
 type wholeDraft struct {
 	prospect
-	classes uint64 // a hash of its machines' classes
-	id      uint32 // the rank of the least id of its machines
+	places uint64 // a hash of its machines' classes, and which of them lie in the scope
+	id     uint32 // the rank of the least id of its machines
 }
 
-// list lays the gangs of a scope into the heap and into lists.
-func (x *prospects) list(l *Worker, gangs []int32, priority int32) {
-	t, wholes := &l.p.st.Gangs, l.Finding.wholes[:0]
-	for _, at := range gangs {
+// listGangs lays the gangs of a scope into the heap and into lists.
+func (x *UnitScope) listGangs(l *Worker, k *state.Kind) {
+	h, t, wholes := &x.prospects, &l.p.st.Gangs, l.Finding.wholes[:0]
+	for _, at := range x.Gangs {
 		g := &t.List[at]
-		switch p := prospectOf(l, at, priority); {
+		switch p := prospectOf(l, at, k.Priority); {
 		case math.IsInf(p.band, 1): // it is gone
 		case slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus }):
-			x.heap = append(x.heap, p)
+			h.heap = append(h.heap, p)
 		default:
 			w := wholeDraft{prospect: p, id: l.p.Snap.IDRank(g.Members[0])}
 			for _, r := range g.Members {
-				h := plan.Hash(plan.HashStart)
-				h.Add(uint64(l.p.Snap.View.Class[r]))
-				w.classes += uint64(h) // in whatever order
+				hash := plan.Hash(plan.HashStart)
+				hash.Add(x.placeOf(l.p, r, k.Matcher))
+				w.places += uint64(hash) // in whatever order
 			}
 			wholes = append(wholes, w)
 		}
 	}
 	l.Finding.wholes = wholes
-	slices.SortFunc(x.heap, func(a, b prospect) int { return t.compareProspects(&a, &b) })
+	slices.SortFunc(h.heap, func(a, b prospect) int { return t.compareProspects(&a, &b) })
 	slices.SortFunc(wholes, func(a, b wholeDraft) int {
-		return cmp.Or(cmp.Compare(a.band, b.band), cmp.Compare(a.classes, b.classes), t.compareProspects(&a.prospect, &b.prospect), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.band, b.band), cmp.Compare(a.places, b.places), t.compareProspects(&a.prospect, &b.prospect), cmp.Compare(a.id, b.id))
 	})
 	block := alloc.MakeDirty[wholeGang](l.Arena, len(wholes))
 	for i := range wholes {
 		block[i] = wholeGang{gang: wholes[i].gang}
-		if i > 0 && wholes[i].band == wholes[i-1].band && wholes[i].classes == wholes[i-1].classes && areOfSameClasses(l, wholes[i].gang, wholes[i-1].gang) {
-			last := &x.wholes[len(x.wholes)-1]
+		if i > 0 && wholes[i].band == wholes[i-1].band && wholes[i].places == wholes[i-1].places && x.offerTheSame(l, k.Matcher, wholes[i].gang, wholes[i-1].gang) {
+			last := &h.wholes[len(h.wholes)-1]
 			last.gangs = last.gangs[:len(last.gangs)+1]
 		} else {
-			x.wholes = append(x.wholes, WholeList{wholes[i].band, block[i : i+1]})
+			h.wholes = append(h.wholes, WholeList{wholes[i].band, block[i : i+1]})
 		}
 	}
 }
 
-// areOfSameClasses reports whether two gangs have as many machines of each class.
-func areOfSameClasses(l *Worker, a, b int32) bool {
-	x := &l.Finding.classes
-	for i, gang := range []int32{a, b} {
-		x[i] = x[i][:0]
-		for _, r := range l.p.st.Gangs.List[gang].Members {
-			x[i] = append(x[i], l.p.Snap.View.Class[r])
-		}
-		slices.Sort(x[i])
+// placeOf is a machine's class, and whether it lies in the scope.
+func (x *UnitScope) placeOf(p *Pass, r columnar.Row, matcher uint32) uint64 {
+	place := uint64(p.Snap.View.Class[r]) << 1
+	if value, ok := p.Cell(matcher, r); ok && (x.Value == 0 || value == x.Value) {
+		place++
 	}
-	return slices.Equal(x[0], x[1])
+	return place
+}
+
+// offerTheSame reports whether two gangs have as many machines of each class, and as many of them in the scope.
+func (x *UnitScope) offerTheSame(l *Worker, matcher uint32, a, b int32) bool {
+	places := &l.Finding.places
+	for i, gang := range []int32{a, b} {
+		places[i] = places[i][:0]
+		for _, r := range l.p.st.Gangs.List[gang].Members {
+			places[i] = append(places[i], x.placeOf(l.p, r, matcher))
+		}
+		slices.Sort(places[i])
+	}
+	return slices.Equal(places[0], places[1])
 }
 
 // NextGang returns the gang or the list of gangs that comes next by the bound of its units, if that is below a limit (nil = any).

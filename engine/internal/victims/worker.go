@@ -42,7 +42,7 @@ type Finding struct {
 	passed         []uint64         // scratch
 	spares         spareSums
 	wholes         []wholeDraft        // scratch
-	classes        [2][]uint32         // scratch
+	places         [2][]uint64         // scratch
 	excess         []uint64            // the answer of ExcessClasses
 	rows           roaring.IntIterator // scratch: iterates over a set of machines
 }
