@@ -297,8 +297,11 @@ func TestElasticEqualsReference(t *testing.T) {
 	for _, seed := range seeds {
 		if seed%64 != 0 {
 			w := fleet.Elastic(seed, 14)
-			if seed%4 == 1 {
+			switch seed % 16 {
+			case 1, 5, 9:
 				w = fleet.Fitted(w, seed)
+			case 13:
+				w.Band = 1e-300 // what a score is divided by it is infinite
 			}
 			mustAgree(t, seed, w)
 		} else if d := differs(fleet.Elastic(seed, 260)); d != "" { // more gangs than are listed at once; too many to minimise

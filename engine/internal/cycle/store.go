@@ -58,6 +58,9 @@ type undoLists struct {
 	Undone  []columnar.Row // machines taken that were not acquired
 }
 
+// LetGoRoom is for how many lines ClusterState.LetGo has room once it has one.
+const LetGoRoom = 16
+
 // ClusterState is what a cluster's credit depends on, and what must be done about it in this cycle.
 type ClusterState struct {
 	version  uint64 // of its demand block

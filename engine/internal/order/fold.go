@@ -129,7 +129,7 @@ func (f *Folder) recount(x *cycle.ClusterState) {
 			f.standFor(n, row)
 		} else {
 			if n.Is(state.IsFold) {
-				x.LetGo = append(x.LetGo, line)
+				x.LetGo = reuse.Append(x.LetGo, cycle.LetGoRoom, line)
 			}
 			n.Status, n.Domain = state.IsMember|state.HasSame, uint32(d.Row)
 			d.Place(line, arrival)

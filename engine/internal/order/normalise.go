@@ -206,7 +206,7 @@ func (f *Folder) changedRows(x *cycle.ClusterState, rows []uint32) {
 			n.Status |= state.IsStale | state.IsChanged
 			continue
 		}
-		x.LetGo, x.Restamped = append(x.LetGo, number), true
+		x.LetGo, x.Restamped = reuse.Append(x.LetGo, cycle.LetGoRoom, number), true
 	}
 	f.recount(x)
 	f.settleFolds(x)

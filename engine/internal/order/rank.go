@@ -8,6 +8,7 @@ import (
 	"github.com/tonnage/tonnage/engine/demand"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/ranks"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
@@ -72,7 +73,7 @@ func (f *Folder) move(was, number, now int32) {
 	if now != ranks.None {
 		f.moves.arrived = append(f.moves.arrived, number)
 		if x := &st.Clusters[f.c]; x.Replay {
-			x.LetGo = append(x.LetGo, now)
+			x.LetGo = reuse.Append(x.LetGo, cycle.LetGoRoom, now)
 		}
 	}
 }
@@ -279,6 +280,9 @@ func (w *swapScratch) compareUnits(d *demand.Table, a, b uint32) int {
 	return 0
 }
 
+// swapsRoom is for how many swaps a cluster has room that has any.
+const swapsRoom = 8
+
 // moveRankSlot updates a cluster's swaps, and touches the rows whose rank slots they concern.
 func (f *Folder) moveRankSlot(x *cycle.ClusterState) {
 	touch := func(swaps []cycle.Swap) {
@@ -289,9 +293,9 @@ func (f *Folder) moveRankSlot(x *cycle.ClusterState) {
 		}
 	}
 	touch(x.Fold.Swaps)
-	x.Fold.Swaps = append(x.Fold.Swaps[:0], f.findSwaps(x)...)
+	x.Fold.Swaps = reuse.Append(x.Fold.Swaps[:0], swapsRoom, f.findSwaps(x)...)
 	touch(x.Fold.Swaps)
-	x.Fold.RankSlots = append(x.Fold.RankSlots[:0], x.Fold.Swaps...)
+	x.Fold.RankSlots = reuse.Append(x.Fold.RankSlots[:0], swapsRoom, x.Fold.Swaps...)
 	slices.SortFunc(x.Fold.RankSlots, func(a, b cycle.Swap) int { return cmp.Compare(a.Need, b.Need) })
 }
 

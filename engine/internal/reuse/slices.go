@@ -33,3 +33,12 @@ func Resize[T any](s []T, n int) []T {
 	clear(s)
 	return s
 }
+
+// Append is append, with room for so many elements at the least: short lists that each of thousands of clusters has are allocated once, not again and
+// again while they grow.
+func Append[T any](s []T, room int, v ...T) []T {
+	if n := len(s) + len(v); n > cap(s) {
+		s = slices.Grow(s, max(room, n, 2*cap(s))-len(s))
+	}
+	return append(s, v...)
+}

@@ -47,11 +47,10 @@ type unitListing struct {
 	wholes []units.Unit // whole gangs; by key without the ROI
 	gangs  units.WholeIndex
 	listed bool // extra and wholes hold the units of all gangs
-	// How many gangs and lists of gangs were read of those that are not all listed, the lists, and how many of wholes were taken. all: all units of the
+	// How many gangs and lists of gangs were read of those that are not all listed, and the lists. all: all units of the
 	// lists are listed, not only those that can matter.
 	read  int
 	lists []openList
-	taken int
 	all   bool
 	// fresh: nothing has been chosen in this turn since the units were listed.
 	fresh bool
@@ -123,7 +122,7 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 		s.picks.inPlan.Grow(l.p.Snap.Supply.RowMax())
 	}
 	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
-	s.listing.read, s.listing.lists, s.listing.taken, s.listing.all = 0, s.listing.lists[:0], 0, l.p.Opts.Explain
+	s.listing.read, s.listing.lists, s.listing.all = 0, s.listing.lists[:0], l.p.Opts.Explain
 	s.listing.gangs.Reset(s.worker.p.Dims)
 	scope.SortGroups(l.p.Snap.IDPlaces())
 	s.unmark()
@@ -156,7 +155,13 @@ func (s *selection) sortGangs() {
 		s.listing.all = true
 		for s.listMoreGangs(nil) {
 		}
-		s.listing.topUp(s)
+		had := len(s.listing.wholes)
+		for i := range s.listing.lists {
+			s.listing.readList(s, i)
+		}
+		if len(s.listing.wholes) > had {
+			s.orderGangs()
+		}
 		return
 	}
 	if s.listing.listed {
@@ -474,8 +479,13 @@ func (s *selection) takeWhole(at int) {
 	s.gainOf(&u, s.left)
 	s.lacks = cycle.PositiveDims(s.left)
 	s.listing.wholes[at].Apart, s.listing.wholes[at].Local = true, nil
-	s.listing.taken++
-	s.listing.topUp(s)
+	if u.List > 0 {
+		had := len(s.listing.wholes)
+		s.listing.lists[u.List-1].taken++
+		if s.listing.readList(s, int(u.List-1)); len(s.listing.wholes) > had {
+			s.orderGangs()
+		}
+	}
 }
 
 // dropMembers removes the chosen machines of a gang from the plan. A remainder, which another

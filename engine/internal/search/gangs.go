@@ -47,43 +47,36 @@ type openList struct {
 	of     *victims.WholeList
 	at     int // the index of the next gang
 	listed int // units
+	taken  int // of these
 }
 
 // wholesAtOnce is how many more gangs of a list are read when some are missing.
 const wholesAtOnce = 16
 
-// read lists the units of further gangs, until there are so many of the list.
-func (x *openList) read(s *selection, units int) {
-	for x.listed < units {
-		gang, at, ok := x.of.Next(&s.worker.p.Pass, x.at)
-		if x.at = at; !ok {
+// readList lists the units of further gangs of a list, if fewer are listed than can matter: those that were taken, one that goes next, and those that are
+// tried in the place of one. Under hard spread gangs of one list may offer different things.
+func (x *unitListing) readList(s *selection, i int) {
+	list := &x.lists[i]
+	most := list.taken + substitutionsMax + 2
+	switch {
+	case x.all || len(s.keys) > 0:
+		most = math.MaxInt
+	case list.listed >= most:
+		return
+	case list.listed > 0:
+		most += wholesAtOnce
+	}
+	for list.listed < most {
+		gang, at, ok := list.of.Next(&s.worker.p.Pass, list.at)
+		if list.at = at; !ok {
 			return
 		}
-		had := len(s.listing.wholes)
+		had := len(x.wholes)
 		s.listGang(gang)
-		x.at, x.listed = at+1, x.listed+len(s.listing.wholes)-had
-	}
-}
-
-// enough is how many units of a list of gangs that offer the same can matter at the most: those that were taken, one that goes next, and those
-// that are tried in the place of one. Under hard spread gangs of one list may offer different things.
-func (x *unitListing) enough(s *selection) int {
-	if x.all || len(s.keys) > 0 {
-		return math.MaxInt
-	}
-	return x.taken + substitutionsMax + 2
-}
-
-// topUp lists further gangs of lists of which too few are listed.
-func (x *unitListing) topUp(s *selection) {
-	had := len(x.wholes)
-	for i := range x.lists {
-		if list := &x.lists[i]; list.listed < x.enough(s) {
-			list.read(s, x.enough(s)+min(wholesAtOnce, math.MaxInt-x.enough(s)))
+		for j := range x.wholes[had:] {
+			x.wholes[had+j].List = int32(i) + 1
 		}
-	}
-	if len(x.wholes) > had {
-		s.orderGangs()
+		list.at, list.listed = at+1, list.listed+len(x.wholes)-had
 	}
 }
 
@@ -106,10 +99,18 @@ func (s *selection) listMoreGangs(limit *units.Key) bool {
 		}
 		s.scope.ReadGangs(&s.worker.Worker, s.k)
 	}
-	for n := max(1, x.read); limit != nil || n > 0; n-- {
-		gang, list, ok := s.scope.NextGang(&s.worker.p.Pass, limit)
+	before, bound := x.read, limit
+	for bound != nil || x.read < max(2*before, 1) {
+		gang, list, ok := s.scope.NextGang(&s.worker.Worker, s.k, bound)
+		switch {
+		case ok:
+		case bound != nil && x.read > before:
+			bound = nil // twice as many are read then, so that units are sorted again a few times at the most
+			continue
+		default:
+			x.listed = bound == nil
+		}
 		if !ok {
-			x.listed = limit == nil
 			break
 		}
 		if x.read++; list == nil {
@@ -117,7 +118,7 @@ func (s *selection) listMoreGangs(limit *units.Key) bool {
 			continue
 		}
 		x.lists = append(x.lists, openList{of: list})
-		x.lists[len(x.lists)-1].read(s, x.enough(s))
+		x.readList(s, len(x.lists)-1)
 	}
 	if len(x.extra)+len(x.wholes) > had {
 		s.orderGangs()

@@ -13,12 +13,17 @@ type Gang struct {
 	Watched bool
 	Round   uint32 // mark: the last round in which it was listed; see gangTable.round
 	// now memoizes stateOf for the turn of one need; see stateInTurn.
-	Turn    uint32
-	Now     GangState
-	LostAt  int // 1 + the index of the last plan that took a member; see lose
-	Group   string
-	Roles   []GangRole
-	Members []columnar.Row // Configured ones, by id
+	Turn   uint32
+	Now    GangState
+	LostAt int // 1 + the index of the last plan that took a member; see lose
+	// HasSpare memoizes whether it has a machine above its minimum, for LostAt = SpareAt − 1. Classes is the number of the set of its
+	// machines' classes, 0 = it has none yet.
+	SpareAt  int
+	HasSpare bool
+	Classes  int32
+	Group    string
+	Roles    []GangRole
+	Members  []columnar.Row // Configured ones, by id
 }
 
 // GangRole is one Need of a gang.

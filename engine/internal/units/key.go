@@ -83,6 +83,7 @@ type Unit struct {
 	Local, Global []int64
 	Shape         int32
 	Apart         bool
+	List          int32 // of a whole gang: 1 + the index of the list of gangs that it was read from, 0 = none
 	// Reclaim between tenants: the tenant that is debited; of a whole gang, what the taker is
 	// credited and the giver debited, in the dimensions of shares.
 	Giver         int32

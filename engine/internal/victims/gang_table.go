@@ -35,6 +35,7 @@ type gangTable struct {
 	dealt   []*UnitScope // scratch, by index in a victim group
 	byValue []*UnitScope // scratch of deal, by domain; all nil between two calls
 	Victims units.VictimTable
+	classes classSets
 }
 
 // poolDomain names a scope: the number of its pool, and its domain.
@@ -51,9 +52,10 @@ func (t *gangTable) scopesByValue(n int) []*UnitScope {
 // begin prepares the table for a pass.
 func (t *gangTable) begin(p *Pass) {
 	if t.pools == nil {
-		t.pools = map[victimPoolKey]*UnitPool{}
+		t.pools, t.classes = map[victimPoolKey]*UnitPool{}, classSets{}
 	}
 	clear(t.pools)
+	clear(t.classes)
 	p.Candidates.UnitPools, p.Preempted.Plans, p.Preempted.Planned = t.pools, t.plans[:0], t.planned[:0]
 	clear(t.List)
 	t.List, t.Rest = t.List[:0], t.Rest[:0]

@@ -34,6 +34,7 @@ type prospect struct {
 type WholeList struct {
 	band  float64
 	gangs []wholeGang
+	skip  int32 // all lists from it up to this one are gone
 }
 
 // wholeGang is a gang of a list; all from it to skip are gone.
@@ -41,42 +42,56 @@ type wholeGang struct{ gang, skip int32 }
 
 // prospects is the gangs of a scope, and what of them the need at work has read.
 type prospects struct {
-	heap   []prospect
-	wholes []WholeList // by band
-	listed bool
-	stale  []int32 // in heap: prospects of which something was taken since
+	heap     []prospect
+	wholes   []WholeList // by band
+	least    prospect    // a bound of all, if measured
+	measured bool
+	listed   bool    // heap and wholes are filled
+	stale    []int32 // in heap: prospects of which something was taken since
 	// frontier is, of heap, a heap of those that were not read and whose parents were; wholeAt is how many of wholes were read.
 	frontier []int32
 	wholeAt  int
 }
 
 func (x *prospects) begin() {
-	x.heap, x.wholes, x.stale, x.frontier, x.listed = x.heap[:0], x.wholes[:0], x.stale[:0], x.frontier[:0], false
+	x.heap, x.wholes, x.stale, x.frontier = x.heap[:0], x.wholes[:0], x.stale[:0], x.frontier[:0]
+	x.measured, x.listed = false, false
 }
 
 // ReadGangs begins to read the gangs of a scope for a need of a kind.
 func (x *UnitScope) ReadGangs(l *Worker, k *state.Kind) {
 	h, t := &x.prospects, &l.p.st.Gangs
-	if !h.listed {
-		h.listed = true
-		x.listGangs(l, k)
+	if !h.measured { // many scopes have only gangs that go behind everything that is chosen in them: these are not sorted
+		h.measured = true
+		for i, at := range x.Gangs {
+			if p := prospectOf(l, at, k.Priority); i == 0 || t.compareProspects(&p, &h.least) < 0 {
+				h.least = p
+			}
+		}
 	}
+	if h.listed {
+		h.rewind(l, k)
+	}
+}
+
+// rewind begins to read from the start.
+func (x *prospects) rewind(l *Worker, k *state.Kind) {
 	// From the end on: sifting moves only what is behind.
-	slices.Sort(h.stale)
-	for _, i := range slices.Backward(h.stale) {
-		h.heap[i] = prospectOf(l, h.heap[i].gang, k.Priority)
-		siftDown(h.heap, int(i), t.compareProspects)
+	slices.Sort(x.stale)
+	for _, i := range slices.Backward(x.stale) {
+		x.heap[i] = prospectOf(l, x.heap[i].gang, k.Priority)
+		siftDown(x.heap, int(i), l.p.st.Gangs.compareProspects)
 	}
-	h.stale, h.frontier, h.wholeAt = h.stale[:0], h.frontier[:0], 0
-	if len(h.heap) > 0 {
-		h.frontier = append(h.frontier, 0)
+	x.stale, x.frontier, x.wholeAt = x.stale[:0], x.frontier[:0], 0
+	if len(x.heap) > 0 {
+		x.frontier = append(x.frontier, 0)
 	}
 }
 
 // wholeDraft is a gang that is taken as a whole, before it is put into a list.
 type wholeDraft struct {
 	prospect
-	places uint64 // a hash of its machines' classes, and which of them lie in the scope
+	places uint64 // of the whole fleet: its set of classes; else placesOf
 	id     uint32 // the rank of the least id of its machines
 }
 
@@ -91,10 +106,8 @@ func (x *UnitScope) listGangs(l *Worker, k *state.Kind) {
 			h.heap = append(h.heap, p)
 		default:
 			w := wholeDraft{prospect: p, id: l.p.Snap.IDRank(g.Members[0])}
-			for _, r := range g.Members {
-				hash := plan.Hash(plan.HashStart)
-				hash.Add(x.placeOf(l.p, r, k.Matcher))
-				w.places += uint64(hash) // in whatever order
+			if w.places = uint64(t.classes.of(l, at)); x.Value != 0 {
+				w.places = x.placesOf(l.p, g, k.Matcher)
 			}
 			wholes = append(wholes, w)
 		}
@@ -107,11 +120,11 @@ func (x *UnitScope) listGangs(l *Worker, k *state.Kind) {
 	block := alloc.MakeDirty[wholeGang](l.Arena, len(wholes))
 	for i := range wholes {
 		block[i] = wholeGang{gang: wholes[i].gang}
-		if i > 0 && wholes[i].band == wholes[i-1].band && wholes[i].places == wholes[i-1].places && x.offerTheSame(l, k.Matcher, wholes[i].gang, wholes[i-1].gang) {
+		if i > 0 && wholes[i].band == wholes[i-1].band && wholes[i].places == wholes[i-1].places && (x.Value == 0 || x.offerTheSame(l, k.Matcher, wholes[i].gang, wholes[i-1].gang)) {
 			last := &h.wholes[len(h.wholes)-1]
 			last.gangs = last.gangs[:len(last.gangs)+1]
 		} else {
-			h.wholes = append(h.wholes, WholeList{wholes[i].band, block[i : i+1]})
+			h.wholes = append(h.wholes, WholeList{band: wholes[i].band, gangs: block[i : i+1]})
 		}
 	}
 }
@@ -125,31 +138,85 @@ func (x *UnitScope) placeOf(p *Pass, r columnar.Row, matcher uint32) uint64 {
 	return place
 }
 
-// offerTheSame reports whether two gangs have as many machines of each class, and as many of them in the scope.
-func (x *UnitScope) offerTheSame(l *Worker, matcher uint32, a, b int32) bool {
-	places := &l.Finding.places
-	for i, gang := range []int32{a, b} {
-		places[i] = places[i][:0]
-		for _, r := range l.p.st.Gangs.List[gang].Members {
-			places[i] = append(places[i], x.placeOf(l.p, r, matcher))
-		}
-		slices.Sort(places[i])
+// placesOf is a hash of a gang's machines by placeOf, in whatever order they are.
+func (x *UnitScope) placesOf(p *Pass, g *units.Gang, matcher uint32) (sum uint64) {
+	for _, r := range g.Members {
+		hash := plan.Hash(plan.HashStart)
+		hash.Add(x.placeOf(p, r, matcher))
+		sum += uint64(hash)
 	}
-	return slices.Equal(places[0], places[1])
+	return sum
 }
 
-// NextGang returns the gang or the list of gangs that comes next by the bound of its units, if that is below a limit (nil = any).
-// ok = false if there is none.
-func (x *UnitScope) NextGang(p *Pass, limit *units.Key) (gang int32, list *WholeList, ok bool) {
-	h, t := &x.prospects, &p.st.Gangs
+// offerTheSame reports whether two gangs have as many machines of each class, and as many of them in the scope.
+func (x *UnitScope) offerTheSame(l *Worker, matcher uint32, a, b int32) bool {
+	return l.Finding.areEqual(&l.p.st.Gangs, a, b, func(r columnar.Row) uint64 { return x.placeOf(l.p, r, matcher) })
+}
+
+// areEqual reports whether the machines of two gangs have equal values, in whatever order.
+func (x *Finding) areEqual(t *gangTable, a, b int32, value func(columnar.Row) uint64) bool {
+	for i, gang := range []int32{a, b} {
+		x.values[i] = x.values[i][:0]
+		for _, r := range t.List[gang].Members {
+			x.values[i] = append(x.values[i], value(r))
+		}
+		slices.Sort(x.values[i])
+	}
+	return slices.Equal(x.values[0], x.values[1])
+}
+
+// classSets numbers the sets of classes that gangs have machines of.
+type classSets map[uint64]int32 // by hash: a gang that has it
+
+// of returns the number of a gang's set, which is 1 + a gang that has it. Equal hashes are resolved by linear probing.
+func (x classSets) of(l *Worker, gang int32) int32 {
+	t := &l.p.st.Gangs
+	g := &t.List[gang]
+	if g.Classes != 0 {
+		return g.Classes
+	}
+	class := func(r columnar.Row) uint64 { return uint64(l.p.Snap.View.Class[r]) }
+	sum := uint64(0)
+	for _, r := range g.Members {
+		hash := plan.Hash(plan.HashStart)
+		hash.Add(class(r))
+		sum += uint64(hash) // in whatever order
+	}
+	for ; ; sum++ {
+		first, known := x[sum]
+		if !known {
+			first, x[sum] = gang, gang
+		}
+		if l.Finding.areEqual(t, first, gang, class) {
+			g.Classes = 1 + first
+			return g.Classes
+		}
+	}
+}
+
+// NextGang returns the gang or the list of gangs that comes next by the bound of its units, if that is below a limit (nil = any). The kind is the one
+// that ReadGangs was called with. ok = false if there is none.
+func (x *UnitScope) NextGang(l *Worker, k *state.Kind, limit *units.Key) (gang int32, list *WholeList, ok bool) {
+	h, p, t := &x.prospects, l.p, &l.p.st.Gangs
+	if !h.listed {
+		if len(x.Gangs) == 0 {
+			return 0, nil, false
+		}
+		if least := t.leastKey(&h.least); limit != nil && least.Compare(limit) >= 0 {
+			return 0, nil, false
+		}
+		h.listed = true
+		x.listGangs(l, k)
+		h.rewind(l, k)
+	}
 	least := units.Key{Paid: true, Band: math.Inf(1)}
 	if len(h.frontier) > 0 {
 		least = t.leastKey(&h.heap[h.frontier[0]])
 	}
-	if h.wholeAt < len(h.wholes) {
-		k := units.Key{Paid: true, Band: h.wholes[h.wholeAt].band, Class: units.ClassWhole, Roi: math.MinInt64}
-		if k.Compare(&least) < 0 {
-			if limit != nil && k.Compare(limit) >= 0 {
+	if h.wholeAt = h.nextList(p, h.wholeAt); h.wholeAt < len(h.wholes) {
+		first := units.Key{Paid: true, Band: h.wholes[h.wholeAt].band, Class: units.ClassWhole, Roi: math.MinInt64}
+		if first.Compare(&least) < 0 {
+			if limit != nil && first.Compare(limit) >= 0 {
 				return 0, nil, false
 			}
 			h.wholeAt++
@@ -160,6 +227,22 @@ func (x *UnitScope) NextGang(p *Pass, limit *units.Key) (gang int32, list *Whole
 		return 0, nil, false
 	}
 	return h.pop(t), nil, true
+}
+
+// nextList returns the index of the first list, from an index on, that has a gang of which a machine is left. It compresses the path as
+// [WholeList.Next] does.
+func (x *prospects) nextList(p *Pass, from int) int {
+	at := from
+	for at < len(x.wholes) {
+		if _, _, ok := x.wholes[at].Next(p, 0); ok {
+			break
+		}
+		at = max(at+1, int(x.wholes[at].skip))
+	}
+	if at > from {
+		x.wholes[from].skip = int32(at)
+	}
+	return at
 }
 
 // pop reads the gang at the frontier that comes first.
@@ -217,7 +300,7 @@ func prospectOf(l *Worker, gang, priority int32) prospect {
 	x := prospect{band: math.Inf(1), gang: gang, lostAt: int32(g.LostAt), class: units.ClassWhole}
 	switch {
 	case math.IsInf(least, 1):
-	case slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus && l.Finding.spares.some(l, role.Need) }):
+	case l.Finding.spares.inGang(l, g):
 		x.class, x.band, x.score = units.ClassElastic, l.p.Band(best), -best
 	default:
 		x.band, x.score = l.p.Band(least), -least
@@ -227,6 +310,15 @@ func prospectOf(l *Worker, gang, priority int32) prospect {
 
 // spareSums is scratch: what a need has, what it needs at the least, and what it has without one machine.
 type spareSums struct{ sum, least, rest []int64 }
+
+// inGang reports whether a role of a gang has a machine without which its others cover its minimum. It is memoized until the gang loses one.
+func (x *spareSums) inGang(l *Worker, g *units.Gang) bool {
+	if g.SpareAt != g.LostAt+1 {
+		g.SpareAt = g.LostAt + 1
+		g.HasSpare = slices.ContainsFunc(g.Roles, func(role units.GangRole) bool { return role.Surplus && x.some(l, role.Need) })
+	}
+	return g.HasSpare
+}
 
 // some reports whether a need has a machine without which the others cover its minimum.
 func (x *spareSums) some(l *Worker, need int32) bool {

@@ -42,7 +42,7 @@ type Finding struct {
 	passed         []uint64         // scratch
 	spares         spareSums
 	wholes         []wholeDraft        // scratch
-	places         [2][]uint64         // scratch
+	values         [2][]uint64         // scratch
 	excess         []uint64            // the answer of ExcessClasses
 	rows           roaring.IntIterator // scratch: iterates over a set of machines
 }
