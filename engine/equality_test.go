@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"flag"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -209,6 +210,47 @@ func TestRestThatItsOwnClusterCountsOn(t *testing.T) {
 	}
 	if !taken("m5") || taken("m4") {
 		t.Errorf("the plan uses m5 of a gang, and m4 is left: %+v", plan.Actions)
+	}
+}
+
+// TestDrainThatIsCountedAgain: what drains for c3's Need without a group is there for all once that Need has had its first turn in vain. In its second,
+// between tenants, it counts on it again, and then its neighbour in group g, which comes next, may not.
+func TestDrainThatIsCountedAgain(t *testing.T) {
+	profile := func(priority int32, requirements ...model.Requirement) *model.Profile {
+		p, err := model.NewProfile(model.ProfileSpec{Priority: priority, Requirements: requirements})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	has := func(cpu, gpus int64) model.Resources {
+		return model.NewResources(model.Amount{Name: "cpu", Value: 1000 * cpu}, model.Amount{Name: "nvidia.com/gpu", Value: gpus})
+	}
+	same := model.Requirement{Key: model.KeyZone, Operator: model.Same}
+	w := fleet.World{
+		Now: 100, Band: 1, Reported: map[string]bool{"c1": true, "c2": true, "c3": true},
+		Needs: []model.Need{
+			{Cluster: "c1", Profile: profile(-5), Aggregate: has(1, 0)},
+			{Cluster: "c2", Profile: profile(0, model.Requirement{Key: "rack", Operator: model.NotIn, Values: []string{"r1"}}), Aggregate: has(96, 0)},
+			{Cluster: "c3", Profile: profile(-5, same), Aggregate: has(16, 0), Group: "g", Arrival: 1},
+			{Cluster: "c3", Profile: profile(-5), Arrival: 2},
+			{Cluster: "c3", Profile: profile(-5, same), Aggregate: has(16, 0)},
+		},
+	}
+	w.Tenants = []fleet.Tenant{{Name: "t3", Clusters: []string{"c3"}, Share: has(0, 320)}, {Name: "t12", Clusters: []string{"c1", "c2"}, Share: has(0, 52)}}
+	group, plain := model.Reservation{Owner: w.Needs[2].Owner()}, model.Reservation{Owner: w.Needs[3].Owner()}
+	r1 := map[string]string{"rack": "r1"}
+	w.Machines = []model.Machine{
+		{ID: "m0", State: model.Draining, Cluster: "c1", Zone: "za", Resources: has(8, 0), Labels: r1, Reservation: group},
+		{ID: "m1", State: model.Draining, Cluster: "c1", Zone: "za", Resources: has(8, 8), Reservation: plain},
+		{ID: "m2", State: model.Configured, Cluster: "c1", Zone: "za", Resources: has(8, 0), Labels: r1},
+		{ID: "m3", State: model.Idle, Resources: has(8, 8), Reservation: plain},
+	}
+	for i := range 6 {
+		w.Machines = append(w.Machines, model.Machine{ID: fmt.Sprint("n", i), State: model.Configured, Cluster: "c3", Resources: has(8, 8)})
+	}
+	if d := differs(w); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -24,6 +24,9 @@ func (p *Pass) CountInFlight(need int32, k *state.Kind, domain uint32, missing [
 			continue
 		}
 		p.Promised.Flying.Set(uint32(r))
+		if p.Tenants.Reclaiming {
+			p.Preempted.Spared.Clear(uint32(r)) // after its first turn it was there for all
+		}
 		p.Tenants.noteCounted(r, need)
 		p.Lines[need].Status |= state.HasPlan
 		if counted++; p.Reserved.HadMembers(r) {
