@@ -333,7 +333,7 @@ func TestEqualsReferenceOnExtremeFleets(t *testing.T) {
 // TestElasticEqualsReference: with gangs that give machines above their minima, and rows that take from many of them.
 func TestElasticEqualsReference(t *testing.T) {
 	defer engine.SetFewGangs(engine.SetFewGangs(0))
-	seeds := fleetSeeds(max(fleetsToTry()/2, 1),
+	seeds := fleetSeeds(max(fleetsToTry()/4, 1),
 		6656, // a plan that takes more gangs of a list than are listed at once
 	)
 	for _, seed := range seeds {
