@@ -83,8 +83,24 @@ func (x *unitListing) readList(s *selection, i int) {
 // FewGangs is up to how many gangs of a domain are all listed when one may matter. Tests lower it.
 var FewGangs = 64
 
-// listMoreGangs lists the units of further gangs of the scope: of those of which one might go before a limit; without a limit (nil)
-// of as many as were read before, and of one at the least. It reports whether the choice has to be made again. Most needs of few
+// readNext lists the units of the next gang, or of a list of gangs, if one of them might go before a limit (nil = any); false if there is none.
+func (x *unitListing) readNext(s *selection, limit *units.Key) bool {
+	gang, list, ok := s.scope.NextGang(&s.worker.Worker, s.k, limit)
+	switch {
+	case !ok:
+		return false
+	case list != nil:
+		x.lists = append(x.lists, openList{of: list})
+		x.readList(s, len(x.lists)-1)
+	default:
+		s.listGang(gang)
+	}
+	x.read++
+	return true
+}
+
+// listMoreGangs lists the units of further gangs of the scope: of those of which one might go before a limit, and of others up to as many
+// as were read before; without a limit (nil) of as many as were read before, and of one at the least. It reports whether the choice has to be made again. Most needs of few
 // machines find enough units that go before every gang, so their gangs are never listed.
 func (s *selection) listMoreGangs(limit *units.Key) bool {
 	x := &s.listing
@@ -99,26 +115,17 @@ func (s *selection) listMoreGangs(limit *units.Key) bool {
 		}
 		s.scope.ReadGangs(&s.worker.Worker, s.k)
 	}
-	before, bound := x.read, limit
-	for bound != nil || x.read < max(2*before, 1) {
-		gang, list, ok := s.scope.NextGang(&s.worker.Worker, s.k, bound)
-		switch {
-		case ok:
-		case bound != nil && x.read > before:
-			bound = nil // twice as many are read then, so that units are sorted again a few times at the most
-			continue
-		default:
-			x.listed = bound == nil
-		}
-		if !ok {
+	before := x.read
+	for limit != nil && x.readNext(s, limit) {
+	}
+	if limit != nil && x.read == before {
+		return false
+	}
+	for x.read < max(2*before, 1) { // so that units are sorted again a few times at the most
+		if !x.readNext(s, nil) {
+			x.listed = true
 			break
 		}
-		if x.read++; list == nil {
-			s.listGang(gang)
-			continue
-		}
-		x.lists = append(x.lists, openList{of: list})
-		x.readList(s, len(x.lists)-1)
 	}
 	if len(x.extra)+len(x.wholes) > had {
 		s.orderGangs()

@@ -25,7 +25,7 @@ func (p *Pass) CountInFlight(need int32, k *state.Kind, domain uint32, missing [
 		}
 		p.Promised.Flying.Set(uint32(r))
 		if p.Tenants.Reclaiming {
-			p.Preempted.Spared.Clear(uint32(r)) // after its first turn it was there for all
+			p.Preempted.Spared.Clear(uint32(r)) // it was there for all after the need's first turn, and is the need's again
 		}
 		p.Tenants.noteCounted(r, need)
 		p.Lines[need].Status |= state.HasPlan

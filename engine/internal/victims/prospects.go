@@ -91,7 +91,7 @@ func (x *prospects) rewind(l *Worker, k *state.Kind) {
 // wholeDraft is a gang that is taken as a whole, before it is put into a list.
 type wholeDraft struct {
 	prospect
-	places uint64 // of the whole fleet: its set of classes; else placesOf
+	places uint64 // of the whole fleet: the number of its set of classes; else a hash of placeOf
 	id     uint32 // the rank of the least id of its machines
 }
 
@@ -106,8 +106,10 @@ func (x *UnitScope) listGangs(l *Worker, k *state.Kind) {
 			h.heap = append(h.heap, p)
 		default:
 			w := wholeDraft{prospect: p, id: l.p.Snap.IDRank(g.Members[0])}
-			if w.places = uint64(t.classes.of(l, at)); x.Value != 0 {
-				w.places = x.placesOf(l.p, g, k.Matcher)
+			if x.Value == 0 {
+				w.places = uint64(t.classes.of(l, at))
+			} else {
+				w.places = hashOf(g, func(r columnar.Row) uint64 { return x.placeOf(l.p, r, k.Matcher) })
 			}
 			wholes = append(wholes, w)
 		}
@@ -129,28 +131,28 @@ func (x *UnitScope) listGangs(l *Worker, k *state.Kind) {
 	}
 }
 
-// placeOf is a machine's class, and whether it lies in the scope.
+// placeOf is a machine's class, and whether it lies in the scope, which is a domain.
 func (x *UnitScope) placeOf(p *Pass, r columnar.Row, matcher uint32) uint64 {
 	place := uint64(p.Snap.View.Class[r]) << 1
-	if value, ok := p.Cell(matcher, r); ok && (x.Value == 0 || value == x.Value) {
+	if value, ok := p.Cell(matcher, r); ok && value == x.Value {
 		place++
 	}
 	return place
 }
 
-// placesOf is a hash of a gang's machines by placeOf, in whatever order they are.
-func (x *UnitScope) placesOf(p *Pass, g *units.Gang, matcher uint32) (sum uint64) {
+// offerTheSame reports whether two gangs have as many machines of each class, and as many of them in the scope, which is a domain.
+func (x *UnitScope) offerTheSame(l *Worker, matcher uint32, a, b int32) bool {
+	return l.Finding.areEqual(&l.p.st.Gangs, a, b, func(r columnar.Row) uint64 { return x.placeOf(l.p, r, matcher) })
+}
+
+// hashOf is a hash of a value of a gang's machines, in whatever order they are.
+func hashOf(g *units.Gang, value func(columnar.Row) uint64) (sum uint64) {
 	for _, r := range g.Members {
 		hash := plan.Hash(plan.HashStart)
-		hash.Add(x.placeOf(p, r, matcher))
+		hash.Add(value(r))
 		sum += uint64(hash)
 	}
 	return sum
-}
-
-// offerTheSame reports whether two gangs have as many machines of each class, and as many of them in the scope.
-func (x *UnitScope) offerTheSame(l *Worker, matcher uint32, a, b int32) bool {
-	return l.Finding.areEqual(&l.p.st.Gangs, a, b, func(r columnar.Row) uint64 { return x.placeOf(l.p, r, matcher) })
 }
 
 // areEqual reports whether the machines of two gangs have equal values, in whatever order.
@@ -176,16 +178,10 @@ func (x classSets) of(l *Worker, gang int32) int32 {
 		return g.Classes
 	}
 	class := func(r columnar.Row) uint64 { return uint64(l.p.Snap.View.Class[r]) }
-	sum := uint64(0)
-	for _, r := range g.Members {
-		hash := plan.Hash(plan.HashStart)
-		hash.Add(class(r))
-		sum += uint64(hash) // in whatever order
-	}
-	for ; ; sum++ {
-		first, known := x[sum]
+	for hash := hashOf(g, class); ; hash++ {
+		first, known := x[hash]
 		if !known {
-			first, x[sum] = gang, gang
+			first, x[hash] = gang, gang
 		}
 		if l.Finding.areEqual(t, first, gang, class) {
 			g.Classes = 1 + first

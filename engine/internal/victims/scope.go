@@ -46,7 +46,7 @@ type UnitScope struct {
 	sunk         units.SunkList
 	// ordered: VictimGroups is sorted.
 	ordered   bool
-	prospects prospects // of the whole fleet
+	prospects prospects
 	// Most memoizes what it could give at most to needs of the kind MostFor; stale = something
 	// was taken from it since.
 	Most    []int64
