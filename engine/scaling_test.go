@@ -226,16 +226,25 @@ func TestWorkGrowsWithTheFleet(t *testing.T) {
 // to be about twice as long.
 func BenchmarkWorkGrowsWithTheFleet(b *testing.B) {
 	for _, x := range scales {
-		for _, n := range []int{3000, 6000, 12_000} {
-			b.Run(fmt.Sprintf("%s/n=%d", x.name, n), func(b *testing.B) {
-				e, in := scale(b, n, x.build)
-				defer e.Close()
-				for b.Loop() {
-					if _, err := e.Cycle(in); err != nil {
-						b.Fatal(err)
-					}
+		benchSizes(b, x.name, x.build, 3000, 6000, 12_000)
+	}
+}
+
+// benchSizes is the time of a cycle from nothing for fleets of some sizes, and what its search looked at.
+func benchSizes(b *testing.B, name string, build func(*scaled), sizes ...int) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {
+			e, in := scale(b, n, build)
+			defer e.Close()
+			for b.Loop() {
+				plan, err := e.Cycle(in)
+				if err != nil {
+					b.Fatal(err)
 				}
-			})
-		}
+				b.ReportMetric(float64(plan.Stats.SearchPairs), "pairs")
+				b.ReportMetric(float64(plan.Stats.SearchUnits), "units")
+				b.ReportMetric(float64(len(plan.Actions)), "actions")
+			}
+		})
 	}
 }

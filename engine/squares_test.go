@@ -164,17 +164,7 @@ var unbounded = []struct {
 // BenchmarkUnbounded is the time of these.
 func BenchmarkUnbounded(b *testing.B) {
 	for _, x := range unbounded {
-		for _, n := range []int{2000, 4000, 8000} {
-			b.Run(fmt.Sprintf("%s/n=%d", x.name, n), func(b *testing.B) {
-				e, in := scale(b, n, x.build)
-				defer e.Close()
-				for b.Loop() {
-					if _, err := e.Cycle(in); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
+		benchSizes(b, x.name, x.build, 2000, 4000, 8000)
 	}
 }
 
@@ -196,20 +186,6 @@ func tenantOf(cluster string, machines int) engine.Tenant {
 // BenchmarkSquares is the time of fleets of which twice as many were four times the work.
 func BenchmarkSquares(b *testing.B) {
 	for _, x := range squares {
-		for _, n := range []int{2500, 5000, 10_000} {
-			b.Run(fmt.Sprintf("%s/n=%d", x.name, n), func(b *testing.B) {
-				e, in := scale(b, n, x.build)
-				defer e.Close()
-				for b.Loop() {
-					plan, err := e.Cycle(in)
-					if err != nil {
-						b.Fatal(err)
-					}
-					b.ReportMetric(float64(plan.Stats.SearchPairs), "pairs")
-					b.ReportMetric(float64(plan.Stats.SearchUnits), "units")
-					b.ReportMetric(float64(len(plan.Actions)), "actions")
-				}
-			})
-		}
+		benchSizes(b, x.name, x.build, 2500, 5000, 10_000)
 	}
 }

@@ -54,9 +54,6 @@ func Elastic(seed int64, gangs int) World {
 	return d.w
 }
 
-// gpuUnit is what a machine with GPUs has for each.
-var gpuUnit = model.NewResources(model.Amount{Name: "cpu", Value: 1000}, model.Amount{Name: "nvidia.com/gpu", Value: 1})
-
 // elasticGang draws a gang of one to three roles with the machines that serve it, all in one zone.
 func (d *draw) elasticGang() {
 	group, cluster, zone := fmt.Sprintf("g%d", d.IntN(100)), pick(d, d.clusters...), pick(d, d.zones...)

@@ -31,13 +31,16 @@ func (d *draw) gangFleet(size Size) {
 	}
 }
 
+// gpuUnit is what a machine with GPUs has for each.
+var gpuUnit = model.NewResources(model.Amount{Name: "cpu", Value: 1000}, model.Amount{Name: "nvidia.com/gpu", Value: 1})
+
 // gangMachine draws a machine in a rack of a zone, most of one size.
 func (d *draw) gangMachine(state model.State) model.Machine {
 	gpus := pick(d, int64(8), 8, 8, 8, 8, 4)
 	rack := d.IntN(len(d.racks))
 	m := model.Machine{
 		ID: fmt.Sprintf("m%04d", len(d.w.Machines)), State: state, InstanceType: "gpu", Zone: d.zones[rack%len(d.zones)],
-		Resources: model.NewResources(model.Amount{Name: "cpu", Value: gpus * 1000}, model.Amount{Name: "nvidia.com/gpu", Value: gpus}),
+		Resources: times(gpuUnit, gpus),
 		Labels:    map[string]string{keyRack: d.racks[rack]}, PricePerHour: pick(d, d.prices...),
 	}
 	if d.chance(0.1) {
