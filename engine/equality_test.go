@@ -352,6 +352,17 @@ func TestElasticEqualsReference(t *testing.T) {
 	}
 }
 
+// TestGangsInTurnEqualsReference: with many gangs that preempt in the same domains, one after the other.
+func TestGangsInTurnEqualsReference(t *testing.T) {
+	for _, seed := range fleetSeeds(max(fleetsToTry()/4, 1)) {
+		w := fleet.Elastic(seed, 14)
+		if seed%4 == 0 {
+			w = fleet.Random(seed, fleet.Small)
+		}
+		mustAgree(t, seed, fleet.GangsInTurn(w, seed))
+	}
+}
+
 // TestDrainTimesThatAreNoTimes: whoever embeds the engine observes drain times, and may
 // hand over what a division by zero has left.
 func TestDrainTimesThatAreNoTimes(t *testing.T) {

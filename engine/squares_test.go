@@ -161,6 +161,20 @@ var unbounded = []struct {
 	}},
 }
 
+// TestMemoryGrowsWithTheFleet: where time grows with the square of the fleet, memory does not.
+func TestMemoryGrowsWithTheFleet(t *testing.T) {
+	for _, x := range unbounded {
+		t.Run(x.name, func(t *testing.T) {
+			_, one := work(t, 1200, x.build)
+			_, two := work(t, 2400, x.build)
+			t.Logf("bytes: %d and %d", one, two)
+			if two > 3*one {
+				t.Errorf("%d bytes are allocated for the fleet, %d for one of twice its size", one, two)
+			}
+		})
+	}
+}
+
 // BenchmarkUnbounded is the time of these.
 func BenchmarkUnbounded(b *testing.B) {
 	for _, x := range unbounded {

@@ -84,3 +84,21 @@ func (d *draw) elasticGang() {
 		}
 	}
 }
+
+// GangsInTurn returns the world with many more gangs of few machines and of one or two kinds, which preempt in turn. Most stay in a zone,
+// of which there are few. So what could be preempted in a domain is looked at again after each of them has taken something.
+func GangsInTurn(w World, seed int64) World {
+	d := &draw{Rand: newRand(seed ^ 0x67697475), w: w.Clone(), prices: []float64{1}}
+	kinds := make([]model.ProfileSpec, 1+d.IntN(2))
+	for i := range kinds {
+		kinds[i] = model.ProfileSpec{Priority: pick(d, int32(1000), 1001, 1_000_000), Interruption: d.bucket(), Reclamation: d.bucket()}
+		kinds[i].Requirements = []model.Requirement{{Key: pick(d, model.KeyZone, model.KeyZone, model.KeyZone, keyRack), Operator: model.Same}}
+	}
+	d.elastic = pick(d, 0, 0.3)
+	clusters := pick(d, []string{"top"}, []string{"top", "king", "c1", "c2"})
+	for i := range 6 + d.IntN(30) {
+		n := d.gangRow(pick(d, clusters...), fmt.Sprint("t", i), pick(d, kinds...), 1+d.IntN(3))
+		d.w.Reported[n.Cluster] = true
+	}
+	return d.w
+}

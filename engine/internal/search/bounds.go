@@ -54,6 +54,7 @@ type boundedDomain struct {
 	// are listed (listed = true) when the bound first covers a need.
 	units  []units.BoundUnit
 	listed bool
+	lost   int // as many of Finding.Lost are in the list
 }
 
 // choosesFreely reports whether a need may be planned for in any domain that covers it. It is
@@ -197,31 +198,101 @@ func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 // listUnits lists what could be preempted in a domain, whichever cluster asks, and tightens the
 // domain's bound to that list plus what is free.
 func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
-	x, sum := &b.list[at], b.sum(at, l.p.Dims)
-	s := &l.sel
-	s.need, s.cluster, s.planFailed = ranks.None, victims.AnyCluster, false
-	l.selectUnits(k, x.scope, l.Finding.Vecs.Take(l.p.Dims))
-	clear(sum)
-	l.DomainsFor(k.Matcher).AddLeft(sum, x.shelves, k.Accepts)
-	x.listed = true
+	x := &b.list[at]
+	s := l.selectAny(k, x.scope)
+	x.listed, x.lost = true, len(l.Finding.Lost)
 	list := s.memory.had[:0]
-	t := &l.p.st.Gangs
-	s.eachMachine(func(r columnar.Row, level int64) {
-		class := l.p.Snap.View.Class[r]
-		u := units.BoundUnit{Level: level, ID: l.p.Snap.IDRank(r), Class: class, Cluster: l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]], Gang: -1}
-		if at := l.GangOf(r); at != 0 && !l.p.Preempted.VictimOf.Has(uint32(r)) {
-			u.Gang = at - 1
-			u.State = l.p.StateOf(&t.List[u.Gang])
-		}
-		list = append(list, u)
-		columnar.SatAdd(sum, l.p.Vector(class))
-	})
+	s.eachMachine(func(r columnar.Row, level int64) { list = append(list, boundUnit(l, r, level)) })
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
 	if cap(x.units) < len(list) {
 		x.units = alloc.MakeDirty[units.BoundUnit](l.Arena, len(list))
 	}
 	x.units = append(x.units[:0], list...)
+	b.sumListed(l, at, k)
+}
+
+// relist corrects the list of a domain by what was lost since it was made. A machine of no gang that was lost does not come
+// back. What a gang offers is listed anew if one of its machines was lost.
+func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
+	x, t := &b.list[at], &l.p.st.Gangs
+	lost := l.Finding.Lost[x.lost:]
+	if len(lost) > len(x.units) {
+		b.listUnits(l, at, k)
+		return
+	}
+	s := l.selectAny(k, x.scope)
+	t.Round++
+	s.memory.lost.Grow(l.p.Snap.Supply.RowMax())
+	for _, r := range lost {
+		s.memory.lost.Set(uint32(r))
+		if g := l.GangOf(r); g != 0 {
+			t.List[g-1].Round = t.Round
+		}
+	}
+	differs := func(r columnar.Row) bool {
+		g := l.GangOf(r)
+		return s.memory.lost.Has(uint32(r)) || g != 0 && t.List[g-1].Round == t.Round
+	}
+	for _, g := range x.scope.Gangs {
+		if t.List[g].Round == t.Round {
+			s.listGang(g)
+		}
+	}
+	s.listing.listed = true // no others
+	list := s.memory.had[:0]
+	s.eachOfGangs(func(r columnar.Row, level int64) {
+		if differs(r) {
+			list = append(list, boundUnit(l, r, level))
+		}
+	})
+	s.memory.had = list
+	slices.SortFunc(list, units.CompareBoundUnits)
+	kept := slices.DeleteFunc(x.units, func(u units.BoundUnit) bool { return differs(u.Row) })
+	for _, r := range lost {
+		s.memory.lost.Clear(uint32(r))
+	}
+	x.lost += len(lost)
+	if x.units = kept; len(kept)+len(list) > cap(kept) {
+		b.listUnits(l, at, k)
+		return
+	}
+	x.merge(list)
+	b.sumListed(l, at, k)
+}
+
+// merge adds to the units of a domain, both in order. There is room for them.
+func (x *boundedDomain) merge(more []units.BoundUnit) {
+	at := len(x.units)
+	x.units = x.units[:at+len(more)]
+	for to := len(x.units); len(more) > 0; to-- {
+		if n := len(more) - 1; at == 0 || units.CompareBoundUnits(x.units[at-1], more[n]) <= 0 {
+			x.units[to-1], more = more[n], more[:n]
+		} else {
+			x.units[to-1] = x.units[at-1]
+			at--
+		}
+	}
+}
+
+// sumListed sums up a domain's bound: its list, and what is free.
+func (b *domainBounds) sumListed(l *Worker, at int, k *state.Kind) {
+	x, sum := &b.list[at], b.sum(at, l.p.Dims)
+	clear(sum)
+	l.DomainsFor(k.Matcher).AddLeft(sum, x.shelves, k.Accepts)
+	for i := range x.units {
+		columnar.SatAdd(sum, l.p.Vector(x.units[i].Class))
+	}
+}
+
+// boundUnit returns a machine that could be preempted at a level.
+func boundUnit(l *Worker, r columnar.Row, level int64) units.BoundUnit {
+	u := units.BoundUnit{Level: level, ID: l.p.Snap.IDRank(r), Row: r, Class: l.p.Snap.View.Class[r], Cluster: l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]], Gang: -1}
+	if at := l.GangOf(r); at != 0 && !l.p.Preempted.VictimOf.Has(uint32(r)) {
+		u.Gang = at - 1
+		u.State = l.p.StateOf(&l.p.st.Gangs.List[u.Gang])
+	}
+	return u
 }
 
 // openCandidateDomains returns the domains that may cover a need, and sums up what the need
@@ -423,7 +494,7 @@ func (b *domainBounds) remeasure(l *Worker, k *state.Kind, d *domains.Index) {
 		x.dirty = false
 		copy(was, sum)
 		if x.listed {
-			b.listUnits(l, int(at), k)
+			b.relist(l, int(at), k)
 		} else {
 			clear(sum)
 			l.p.measureCandidateDomain(sum, x, k, d)

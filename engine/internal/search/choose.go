@@ -100,6 +100,7 @@ type selectionMemory struct {
 	candidateDomains []candidateDomain
 	proposals        []proposal
 	had              []units.BoundUnit // machines that could be freed
+	lost             bitmap.Dense      // empty between two uses
 	gentle           []units.Unit      // units that may replace a chosen one
 	spare            []columnar.Row
 }
@@ -109,6 +110,13 @@ func (l *Worker) selectFor(need int32, k *state.Kind, scope *victims.UnitScope, 
 	s := &l.sel
 	s.need, s.cluster, s.planFailed = need, l.p.ClusterOf(need), l.p.backsOff(need)
 	return l.selectUnits(k, scope, want)
+}
+
+// selectAny is selectFor for whichever cluster.
+func (l *Worker) selectAny(k *state.Kind, scope *victims.UnitScope) *selection {
+	s := &l.sel
+	s.need, s.cluster, s.planFailed = ranks.None, victims.AnyCluster, false
+	return l.selectUnits(k, scope, l.Finding.Vecs.Take(l.p.Dims))
 }
 
 // selectUnits is selectFor for the need and cluster that the selection holds.

@@ -1,12 +1,17 @@
 package units
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/tonnage/tonnage/columnar"
+)
 
 // BoundUnit is one machine that could be preempted.
 type BoundUnit struct {
 	// Level is the priority at which the machine can be taken, math.MinInt64 for excess.
 	Level   int64
 	ID      uint32 // rank of the machine's id
+	Row     columnar.Row
 	Class   uint32
 	Cluster int32
 	Gang    int32 // index in gangTable.list; −1 = in no gang, or already broken off its gang

@@ -51,15 +51,22 @@ type VictimList struct {
 
 // VictimPool returns the pool of a kind, built on first use. Reservations, priorities and what
 // is excess do not change during phase 2; which machines are victims does, so readers check.
+// Needs have their turns by priority, the highest first. So pools of a higher priority are read no more, and their
+// memory serves those of the next one.
 func (l *Worker) VictimPool(k *state.Kind) *victimPool {
-	key := victimPoolKey{k.Matcher, k.Priority}
-	pool, ok := l.p.Candidates.pools[key]
+	x, key := &l.p.Candidates, victimPoolKey{k.Matcher, k.Priority}
+	if x.pools == nil {
+		x.pools = map[victimPoolKey]*victimPool{}
+	}
+	if key.priority != x.priority {
+		l.p.st.lent.pools.TakeBack()
+		clear(x.pools)
+		x.priority = key.priority
+	}
+	pool, ok := x.pools[key]
 	if !ok {
 		pool = l.buildVictimPool(key, k.Same)
-		if l.p.Candidates.pools == nil {
-			l.p.Candidates.pools = map[victimPoolKey]*victimPool{}
-		}
-		l.p.Candidates.pools[key] = pool
+		x.pools[key] = pool
 	}
 	return pool
 }
@@ -83,14 +90,14 @@ func (l *Worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	return pool
 }
 
-// addVictims adds the Configured machines among some rows that may be preempted to a pool.
+// addVictims adds the Configured machines among some rows that may be preempted to a pool, and that nobody has taken.
 func (l *Worker) addVictims(pool *victimPool, key victimPoolKey, rows *roaring.Bitmap) {
 	l.Finding.rows.Initialize(rows)
 	for l.Finding.rows.HasNext() {
 		r := columnar.Row(l.Finding.rows.Next())
 		l.Figures.Probes++
 		priority := l.p.st.Priority[r]
-		if priority >= key.priority || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
+		if priority >= key.priority || l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
 			continue
 		}
 		pool.List = append(pool.List, Candidate{
