@@ -100,5 +100,13 @@ func GangsInTurn(w World, seed int64) World {
 		n := d.gangRow(pick(d, clusters...), fmt.Sprint("t", i), pick(d, kinds...), 1+d.IntN(3))
 		d.w.Reported[n.Cluster] = true
 	}
+	if served := len(w.Needs); served > 0 && d.chance(0.5) { // roles that preempt, of gangs that are preempted
+		for range 1 + d.IntN(8) {
+			if n := &w.Needs[d.IntN(served)]; n.Group != "" {
+				d.elastic = pick(d, 0.0, 1.0)
+				d.gangRow(n.Cluster, n.Group, pick(d, kinds...), 1+d.IntN(3))
+			}
+		}
+	}
 	return d.w
 }

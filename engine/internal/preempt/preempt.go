@@ -70,7 +70,10 @@ func (l *Worker) turnAt(t *victims.Turns, rank int, since uint64) uint64 {
 	passed := t.Marks[rank]&victims.IsOutlined != 0 && !l.p.SearchEnded() && l.IsRefused(t, rank) || l.isPassedOver(rank, need, kind)
 	if !passed {
 		l.BlockUpTo(int32(rank))
-		l.PlanFor(need, &l.p.Kinds[kind])
+		had := l.p.Lines[need].Is(state.HasPlan)
+		if l.PlanFor(need, &l.p.Kinds[kind]); !had && l.p.Lines[need].Is(state.HasPlan) {
+			l.Finding.Lost = append(l.Finding.Lost, victims.MembersWith(&l.p.Pass.Pass, need)...) // nothing can be taken of its gang any more
+		}
 	}
 	if l.SpareDrains(int32(rank)) || !passed {
 		l.Watch(t, rank+1)

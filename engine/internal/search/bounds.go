@@ -181,7 +181,7 @@ func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 	c := l.p.ClusterOf(need)
 	for i := range x.units {
 		u := &x.units[i]
-		if u.Cluster == c || u.Gang >= 0 && l.p.StateInTurn(&l.p.st.Gangs.List[u.Gang]) != u.State {
+		if u.Cluster == c {
 			continue
 		}
 		if offered++; covers {
@@ -287,12 +287,7 @@ func (b *domainBounds) sumListed(l *Worker, at int, k *state.Kind) {
 
 // boundUnit returns a machine that could be preempted at a level.
 func boundUnit(l *Worker, r columnar.Row, level int64) units.BoundUnit {
-	u := units.BoundUnit{Level: level, ID: l.p.Snap.IDRank(r), Row: r, Class: l.p.Snap.View.Class[r], Cluster: l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]], Gang: -1}
-	if at := l.GangOf(r); at != 0 && !l.p.Preempted.VictimOf.Has(uint32(r)) {
-		u.Gang = at - 1
-		u.State = l.p.StateOf(&l.p.st.Gangs.List[u.Gang])
-	}
-	return u
+	return units.BoundUnit{Level: level, ID: l.p.Snap.IDRank(r), Row: r, Class: l.p.Snap.View.Class[r], Cluster: l.p.Snap.ClusterOf[l.p.Snap.View.Cluster[r]]}
 }
 
 // openCandidateDomains returns the domains that may cover a need, and sums up what the need

@@ -14,9 +14,6 @@ type BoundUnit struct {
 	Row     columnar.Row
 	Class   uint32
 	Cluster int32
-	Gang    int32 // index in gangTable.list; −1 = in no gang, or already broken off its gang
-	// State is the gang's state when the machine was listed; another state hides the machine.
-	State GangState
 }
 
 // CompareBoundUnits is the order in which machines are counted as freed: lowest priority first,

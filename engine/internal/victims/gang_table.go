@@ -95,6 +95,31 @@ func (l *Worker) GangOf(r columnar.Row) int32 {
 	return t.Of[r]
 }
 
+// MembersWith returns the members of the gang that a need is a role of; nil if there is none, or it has not been found. O(rows of the
+// cluster).
+func MembersWith(p *Pass, need int32) []columnar.Row {
+	if !p.mayBeOfGang(need) {
+		return nil
+	}
+	of := func(need int32) []columnar.Row {
+		if r := p.Claims.First(&p.Lines[need]); r != columnar.None && p.st.Gangs.Of[r] > 0 {
+			return p.st.Gangs.List[p.st.Gangs.Of[r]-1].Members
+		}
+		return nil
+	}
+	members, src, group := of(need), p.SourceOf(need), uint32(0)
+	p.EachRow(need, func(src *state.Source, row int) { group = src.Block.GroupID(row) })
+	if members != nil || group == 0 {
+		return members
+	}
+	for row, g := range src.Block.GroupIDs() { // it has no machine: those of other roles tell
+		if g == group && members == nil {
+			members = of(p.NeedOf(src.Base + int32(row)))
+		}
+	}
+	return members
+}
+
 // Minimum returns the least that a need can use: the sum of its rows' minima.
 func (l *Worker) Minimum(need int32) []int64 {
 	sum := l.Finding.Vecs.Take(l.p.Dims)

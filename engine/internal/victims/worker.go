@@ -27,8 +27,8 @@ type Finding struct {
 	Vecs         reuse.VectorBlock // vectors of the plan at work
 	Wanted       []int64           // what the Need at work lacked before phase 2 chose victims
 	DomainTotals domainTotalsTable
-	// Lost is an append-only log of preemptable machines that plans have taken; readers keep a cursor
-	// into it. MoreUnits counts events that may have given some Need a new unit.
+	// Lost is an append-only log of preemptable machines that plans have taken, and of all machines of a gang of which less may be
+	// taken since; readers keep a cursor into it. MoreUnits counts events that may have given some Need a new unit.
 	Lost      []columnar.Row
 	MoreUnits int
 	// ExhaustedSince is, by kind, the value of EventsVersion when phase 2 could do nothing for it; see
