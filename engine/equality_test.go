@@ -354,7 +354,11 @@ func TestElasticEqualsReference(t *testing.T) {
 
 // TestGangsInTurnEqualsReference: with many gangs that preempt in the same domains, one after the other.
 func TestGangsInTurnEqualsReference(t *testing.T) {
-	for _, seed := range fleetSeeds(max(fleetsToTry()/4, 1)) {
+	seeds := fleetSeeds(max(fleetsToTry()/4, 1),
+		409900, 552172, // machines that drain for nobody any more, in domains that have been listed
+		407420, // a machine that a division gives to a row of lower rank than the gang that lacks it
+	)
+	for _, seed := range seeds {
 		w := fleet.Elastic(seed, 14)
 		if seed%4 == 0 {
 			w = fleet.Random(seed, fleet.Small)

@@ -124,8 +124,12 @@ func (l *Worker) endDivision() {
 	if len(st.Divided) == 0 {
 		return
 	}
-	divided := bitmap.DenseIn(l.p.Arena, len(l.p.Lines))
+	divided, last := bitmap.DenseIn(l.p.Arena, len(l.p.Lines)), int32(-1)
 	for _, need := range st.Divided {
+		if c := p.ClusterOf(need); c != last {
+			last = c
+			p.noteBeside(c)
+		}
 		divided.Set(uint32(need))
 	}
 	for stage := range p.Acquisitions {
@@ -140,6 +144,22 @@ func (l *Worker) endDivision() {
 				f.need = l.p.Claims.Of(f.Row)
 				f.Named = l.p.NumberOfNeed(f.need)
 			}
+		}
+	}
+}
+
+// noteBeside notes the Needs with Same of a cluster that lack something. A machine that a row of higher rank had when their turn came may
+// be one's of lower rank since the division, and theirs in the next cycle: phase 2 counts it.
+func (p *Pass) noteBeside(c int32) {
+	src := &p.Sources[c]
+	for i := range p.Lines[src.Base:][:src.Rows] {
+		need := src.Base + int32(i)
+		if n := &p.Lines[need]; n.Is(state.IsMember) || !p.Kinds[n.Kind].Same {
+			continue
+		}
+		if rank := p.RankOf[need]; p.Lacking[rank] && !p.Gained[rank] && !p.Special.Has(uint32(rank)) {
+			p.Special.Set(uint32(rank))
+			p.Beside = append(p.Beside, need)
 		}
 	}
 }

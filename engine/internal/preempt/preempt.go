@@ -141,13 +141,13 @@ func (l *Worker) mayEvenOut(rank int, kind uint32) bool {
 }
 
 // nothingToPreempt reports whether phase 2 can change nothing for a need: no victim is left for
-// it, and nothing drains for it. Exception: a Same-Need may find a domain complete once plans
+// it, nothing drains for it, and no division has left its cluster something. Exception: a Same-Need may find a domain complete once plans
 // of this cycle have put back machines that phase 1 did not see free.
 func (l *Worker) nothingToPreempt(need int32, k *state.Kind) bool {
 	if l.p.Candidates.PoolOf[k.Number] == nil {
 		l.p.Candidates.PoolOf[k.Number] = l.VictimPool(k)
 	}
-	return l.p.SpentVictims(&l.p.Candidates.PoolOf[k.Number].VictimList) && !l.p.Reserved.Has(need) && !(k.Same && l.p.WasPutBack(k))
+	return l.p.SpentVictims(&l.p.Candidates.PoolOf[k.Number].VictimList) && !l.p.Shortage.Special.Has(uint32(l.p.RankOf[need])) && !(k.Same && l.p.WasPutBack(k))
 }
 
 // preemptPlain takes victims for whatever is missing. A partial cover is of use too.

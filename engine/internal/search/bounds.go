@@ -13,6 +13,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/internal/victims"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // Most gangs that are short stay short, in every domain. So the engine memoizes, per kind, an
@@ -35,11 +36,11 @@ type domainBounds struct {
 	sums    []int64          // the bounds: vector i is of list[i]
 	refused [][]int64
 	oldest  int // index in refused of the entry to overwrite next
-	// Read positions in logs of changes: domains.Index.Touched, Finding.Lost. voided is the number
+	// Read positions in logs of changes: domains.Index.Touched, Finding.Lost, Preempted.SparedRows. voided is the number
 	// of voided reservations at which the bounds were formed, −1 = not formed.
-	touched, lost, voided int
-	queue                 []int32  // indices in list whose bounds are stale
-	values                []uint32 // scratch: domains that may cover a need
+	touched, lost, spared, voided int
+	queue                         []int32  // indices in list whose bounds are stale
+	values                        []uint32 // scratch: domains that may cover a need
 
 	candidates candidateMemo
 }
@@ -200,9 +201,11 @@ func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (c
 func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	x := &b.list[at]
 	s := l.selectAny(k, x.scope)
+	s.listGangs() // in no order
+	s.listing.listed = true
 	x.listed, x.lost = true, len(l.Finding.Lost)
 	list := s.memory.had[:0]
-	s.eachMachine(func(r columnar.Row, level int64) { list = append(list, boundUnit(l, r, level)) })
+	s.eachMachine(nil, func(r columnar.Row, level int64) { list = append(list, boundUnit(l, r, level)) })
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
 	if cap(x.units) < len(list) {
@@ -212,8 +215,9 @@ func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	b.sumListed(l, at, k)
 }
 
-// relist corrects the list of a domain by what was lost since it was made. A machine of no gang that was lost does not come
-// back. What a gang offers is listed anew if one of its machines was lost.
+// relist corrects the list of a domain by what was lost since it was made. A Configured machine of no gang that was lost does not
+// come back. What a gang offers is listed anew if one of its machines was lost; and what drains or was acquired always, since who needs it may
+// have changed.
 func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 	x, t := &b.list[at], &l.p.st.Gangs
 	lost := l.Finding.Lost[x.lost:]
@@ -231,8 +235,11 @@ func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 		}
 	}
 	differs := func(r columnar.Row) bool {
+		if s.memory.lost.Has(uint32(r)) || l.p.Snap.View.State[r] != model.Configured {
+			return true
+		}
 		g := l.GangOf(r)
-		return s.memory.lost.Has(uint32(r)) || g != 0 && t.List[g-1].Round == t.Round
+		return g != 0 && t.List[g-1].Round == t.Round
 	}
 	for _, g := range x.scope.Gangs {
 		if t.List[g].Round == t.Round {
@@ -241,7 +248,7 @@ func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 	}
 	s.listing.listed = true // no others
 	list := s.memory.had[:0]
-	s.eachOfGangs(func(r columnar.Row, level int64) {
+	s.eachMachine(func(a *units.Alike) bool { return a.Leaving }, func(r columnar.Row, level int64) {
 		if differs(r) {
 			list = append(list, boundUnit(l, r, level))
 		}
@@ -424,12 +431,19 @@ func (l *Worker) boundFor(k *state.Kind, pool *victims.UnitPool) *domainBounds {
 	for ; b.touched < len(d.Touched); b.touched++ {
 		b.mark(d.Touched[b.touched])
 	}
-	for ; b.lost < len(l.Finding.Lost); b.lost++ {
-		if r := l.Finding.Lost[b.lost]; k.AcceptsClass(l.p.Snap.View.Class[r]) {
-			if v, ok := l.p.Snap.Supply.Domain(k.Matcher, r); ok {
-				b.mark(v)
-			}
+	mark := func(r columnar.Row) {
+		if !k.AcceptsClass(l.p.Snap.View.Class[r]) {
+			return
 		}
+		if v, ok := l.p.Snap.Supply.Domain(k.Matcher, r); ok {
+			b.mark(v)
+		}
+	}
+	for ; b.lost < len(l.Finding.Lost); b.lost++ {
+		mark(l.Finding.Lost[b.lost])
+	}
+	for ; b.spared < len(l.p.Preempted.SparedRows); b.spared++ {
+		mark(l.p.Preempted.SparedRows[b.spared])
 	}
 	if len(b.queue) > 0 {
 		b.remeasure(l, k, d)
@@ -447,7 +461,7 @@ func (b *domainBounds) mark(value uint32) {
 
 // formBound builds the bounds of all domains from scratch and empties the memos.
 func (b *domainBounds) formBound(l *Worker, k *state.Kind, d *domains.Index, pool *victims.UnitPool) {
-	b.touched, b.lost, b.voided = len(d.Touched), len(l.Finding.Lost), l.p.Reserved.Voided()
+	b.touched, b.lost, b.spared, b.voided = len(d.Touched), len(l.Finding.Lost), len(l.p.Preempted.SparedRows), l.p.Reserved.Voided()
 	b.list, b.queue, b.refused, b.oldest = b.list[:0], b.queue[:0], b.refused[:0], 0
 	b.candidates = candidateMemo{for1: -1, for2: -1}
 	if b.at == nil {

@@ -63,7 +63,7 @@ func (p *Pass) SearchEnded() bool {
 // and the taker, with this machine alone, stays within its share.
 func (s *selection) couldCover() (covers bool, offered int) {
 	sum := s.worker.Finding.Vecs.Take(s.worker.p.Dims)
-	s.eachMachine(func(r columnar.Row, level int64) {
+	s.eachMachine(nil, func(r columnar.Row, level int64) {
 		class := s.worker.p.Snap.View.Class[r]
 		columnar.SatAdd(sum, s.worker.p.Vector(class))
 		if !s.worker.p.Tenants.Reclaiming || level != math.MinInt64 && !s.worker.p.Preempted.VictimOf.Has(uint32(r)) && !s.worker.p.Tenants.Shares.IsFull(class) {

@@ -221,11 +221,11 @@ func (l *Worker) most(k *state.Kind, x *victims.UnitScope) []int64 {
 
 // eachMachine calls f once for every machine that the need could use, of any unit, with the
 // priority at which it can be taken. The level of excess is math.MinInt64, below all
-// priorities.
-func (s *selection) eachMachine(f func(r columnar.Row, level int64)) {
+// priorities. Of machines in no gang it visits those of the alikes that are asked for; nil = all.
+func (s *selection) eachMachine(asked func(*units.Alike) bool, f func(r columnar.Row, level int64)) {
 	for i := range s.scope.VictimGroups {
 		x := &s.scope.VictimGroups[i]
-		if !s.k.AcceptsClass(x.Class) || s.isBarred(x) || !s.offered(x) {
+		if asked != nil && !asked(x.Alike) || !s.k.AcceptsClass(x.Class) || s.isBarred(x) || !s.offered(x) {
 			continue
 		}
 		level := int64(x.Level)
@@ -307,7 +307,7 @@ func (p *Pass) compareCandidateDomains(a, b *candidateDomain, first uint32) int 
 // measure finds the priority up to which machines must be freed in a domain, and how many.
 func (s *selection) measure(g *candidateDomain) {
 	list := s.memory.had[:0]
-	s.eachMachine(func(r columnar.Row, level int64) {
+	s.eachMachine(nil, func(r columnar.Row, level int64) {
 		list = append(list, units.BoundUnit{Level: level, ID: s.worker.p.Snap.IDRank(r), Class: s.worker.p.Snap.View.Class[r]})
 	})
 	s.memory.had = list

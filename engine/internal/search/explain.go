@@ -29,7 +29,7 @@ func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason st
 func (s *selection) countMachines() int {
 	seen := map[columnar.Row]bool{}
 	s.rewind()
-	s.eachMachine(func(r columnar.Row, _ int64) { seen[r] = true })
+	s.eachMachine(nil, func(r columnar.Row, _ int64) { seen[r] = true })
 	s.rewind()
 	return len(seen)
 }

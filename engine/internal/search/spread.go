@@ -153,7 +153,7 @@ func (w *skewWalk) layFloor() {
 			w.sel.eachOfGangs(func(r columnar.Row, _ int64) { note(r) })
 		}
 	} else {
-		w.sel.eachMachine(func(r columnar.Row, _ int64) { note(r) })
+		w.sel.eachMachine(nil, func(r columnar.Row, _ int64) { note(r) })
 	}
 	sc.FloorAtOwn()
 }

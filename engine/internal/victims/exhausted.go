@@ -121,7 +121,7 @@ func (l *Worker) FirstOpen(a *units.Alike, cluster int32) int {
 	if !a.Leaving {
 		changed = p.Reserved.Ended
 	} else if a.IsFreeSoon() {
-		changed = p.Preempted.sparedRows
+		changed = p.Preempted.SparedRows
 	}
 	for ; a.Seen < len(changed); a.Seen++ {
 		if r := changed[a.Seen]; p.Snap.View.Class[r] == a.Class {

@@ -46,7 +46,7 @@ func (l *Worker) SpareDrains(rank int32) bool {
 	spare := func(r columnar.Row) {
 		if l.p.Promised.TakenBy(r) == ranks.None && !l.p.Preempted.Spared.Has(uint32(r)) {
 			l.p.Preempted.Spared.Set(uint32(r))
-			l.p.Preempted.sparedRows = alloc.Append(l.p.Arena, l.p.Preempted.sparedRows, r)
+			l.p.Preempted.SparedRows = alloc.Append(l.p.Arena, l.p.Preempted.SparedRows, r)
 			l.Finding.MoreUnits++
 		}
 	}

@@ -43,8 +43,8 @@ type Preempted struct {
 	Victims  []Victim
 	VictimOf bitmap.Dense // machines preempted in this cycle
 	Spared   bitmap.Dense // machines that drain for nobody since this pass; see SpareDrains
-	// sparedRows is Spared, in the order in which they were.
-	sparedRows []columnar.Row
+	// SparedRows is Spared, in the order in which they were: an append-only log.
+	SparedRows []columnar.Row
 	InFlight   map[int32][]int64 // by Need: what drains for it
 	// WithheldBy is, by machine, the Need whose acquisition was revoked because its plan went to another domain.
 	WithheldBy map[columnar.Row]int32

@@ -68,7 +68,7 @@ func (p *Pass) IsShort(rank int) bool { return p.Lacking[rank] && !p.Shortage.Ga
 // NobodyHasTurn reports whether phase 2 can do nothing for any need, as in a fleet without
 // victims. Then the needs that lack something are not looked up at all.
 func (p *Pass) NobodyHasTurn() bool {
-	if p.Reserved.HadAny() {
+	if p.Reserved.HadAny() || len(p.Shortage.Beside) > 0 {
 		return false
 	}
 	for i := range p.Kinds {
@@ -95,6 +95,9 @@ func (l *Worker) FindTurns() *Turns {
 	l.p.Crew.Each(len(t.short), cycle.RankWordsPerChunk, l.p.st.tasks.marks)
 	l.outlineGangs()
 	for need := range l.p.Reserved.Needs() {
+		t.Marks[l.p.RankOf[need]] |= HasTurn
+	}
+	for _, need := range l.p.Shortage.Beside {
 		t.Marks[l.p.RankOf[need]] |= HasTurn
 	}
 	t.since = l.EventsVersion()
