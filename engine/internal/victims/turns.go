@@ -20,7 +20,7 @@ import (
 // Marks of needs, by rank.
 const (
 	HasTurn uint8 = 1 << iota
-	// IsOutlined: the need is a gang for which nothing is reserved, and its outline is known:
+	// IsOutlined: the need is a gang that nothing pins, and its outline is known:
 	// what it wants, and what could be its own. Plans take machines from that and never add
 	// any, so it stays an upper bound.
 	IsOutlined
@@ -203,7 +203,7 @@ const wordsPerChunk = 1 << 7
 // l.Finding.outlines the vector, the number of domains, then value and vector of each.
 func (l *Worker) outline(need int32) {
 	t, n := &l.p.Candidates.turns, &l.p.Lines[need]
-	if n.Is(state.IsParked) {
+	if n.Is(state.IsParked | state.IsPinned) { // parked, or pinned by what is being created for it: one domain is its only choice
 		return
 	}
 	k, domainTotals := &l.p.Kinds[n.Kind], &l.Finding.DomainTotals
