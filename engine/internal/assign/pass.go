@@ -31,7 +31,7 @@ type Store struct {
 type Shortage struct {
 	Gained  []bool       // by place in order: the Need was satisfied in its turn after credit
 	Special bitmap.Dense // by place in order: something is held for the Need, or was when the cycle began; and Beside
-	Beside  []int32      // Needs with Same that lack something, in clusters in which rows of a stamp were divided
+	Beside  []int32      // Needs with Same that lack something, beside rows of a stamp that were divided; see noteBeside
 	waits   bitmap.Dense // by place in order: the Need's credit waits for its turn
 	asking  bitmap.Dense // by place in order: a turn in phase 1 may come to something
 	hashes  []uint16     // by kind: soughtHash of its fingerprint

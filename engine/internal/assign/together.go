@@ -28,6 +28,7 @@ type together struct {
 	bought   bitmap.Dense
 	divided  []int32
 	acquired [2][]acquire.Acquisition
+	lowered  []lowered
 	needs    []int32 // in rank order
 	pool     []pooled
 	place    []uint32 // of those in pool that a row takes, by row one after the other
@@ -49,12 +50,18 @@ type pooled struct {
 
 const isCredited int8 = -1
 
+// lowered is a credited machine that the division gives to a row of lower rank than had it.
+type lowered struct {
+	row     columnar.Row
+	had, to int32
+}
+
 // keepKeyBits is the length of a snapshot.KeepKey; see pooled.order.
 const keepKeyBits = 62
 
 // begin forgets what was done in the last cycle.
 func (x *together) begin() {
-	x.divided, x.acquired[0], x.acquired[1] = x.divided[:0], x.acquired[0][:0], x.acquired[1][:0]
+	x.divided, x.acquired[0], x.acquired[1], x.lowered = x.divided[:0], x.acquired[0][:0], x.acquired[1][:0], x.lowered[:0]
 }
 
 // giveBackTogether does so for all stamps. All workers take part: what the rows of a stamp have is their cluster's.
@@ -115,6 +122,9 @@ func (l *Worker) endDivision() {
 	x, p, st := &l.sharing.together, l.p, l.p.st
 	for i, other := range l.p.st.workers {
 		st.Divided = append(st.Divided, other.sharing.together.divided...)
+		for j := range other.sharing.together.lowered {
+			p.noteBeside(&other.sharing.together.lowered[j])
+		}
 		for stage := range x.acquired {
 			if i > 0 {
 				x.acquired[stage] = append(x.acquired[stage], other.sharing.together.acquired[stage]...)
@@ -124,12 +134,8 @@ func (l *Worker) endDivision() {
 	if len(st.Divided) == 0 {
 		return
 	}
-	divided, last := bitmap.DenseIn(l.p.Arena, len(l.p.Lines)), int32(-1)
+	divided := bitmap.DenseIn(l.p.Arena, len(l.p.Lines))
 	for _, need := range st.Divided {
-		if c := p.ClusterOf(need); c != last {
-			last = c
-			p.noteBeside(c)
-		}
 		divided.Set(uint32(need))
 	}
 	for stage := range p.Acquisitions {
@@ -148,16 +154,17 @@ func (l *Worker) endDivision() {
 	}
 }
 
-// noteBeside notes the Needs with Same of a cluster that lack something. A machine that a row of higher rank had when their turn came may
-// be one's of lower rank since the division, and theirs in the next cycle: phase 2 counts it.
-func (p *Pass) noteBeside(c int32) {
-	src := &p.Sources[c]
+// noteBeside notes the Needs with Same that lack something and rank between two rows of a stamp, one of which had a machine that they accept when
+// their turn came, and the other has it since the division. It is theirs in the next cycle: phase 2 counts it.
+func (p *Pass) noteBeside(x *lowered) {
+	src := p.SourceOf(x.to)
 	for i := range p.Lines[src.Base:][:src.Rows] {
 		need := src.Base + int32(i)
-		if n := &p.Lines[need]; n.Is(state.IsMember) || !p.Kinds[n.Kind].Same {
+		rank := p.RankOf[need]
+		if rank <= p.RankOf[x.had] || rank >= p.RankOf[x.to] || !p.Lacking[rank] || p.Gained[rank] || p.Special.Has(uint32(rank)) || p.Lines[need].Is(state.IsMember) {
 			continue
 		}
-		if rank := p.RankOf[need]; p.Lacking[rank] && !p.Gained[rank] && !p.Special.Has(uint32(rank)) {
+		if k := p.KindOf(need); k.Same && k.AcceptsClass(p.Snap.View.Class[x.row]) {
 			p.Special.Set(uint32(rank))
 			p.Beside = append(p.Beside, need)
 		}
@@ -439,6 +446,9 @@ func (l *Worker) takeParts() {
 		n := &l.p.Lines[m.to]
 		if m.stage == isCredited {
 			l.p.Claims.Claim(m.row, m.to, n)
+			if l.p.RankOf[m.to] > l.p.RankOf[m.had] {
+				x.lowered = append(x.lowered, lowered{m.row, m.had, m.to})
+			}
 			continue
 		}
 		l.p.Claims.Acquire(m.row, m.to, n)
