@@ -357,6 +357,7 @@ func TestGangsInTurnEqualsReference(t *testing.T) {
 	seeds := fleetSeeds(max(fleetsToTry()/4, 1),
 		409900, 552172, // machines that drain for nobody any more, in domains that have been listed
 		407420, // a machine that a division gives to a row of lower rank than the gang that lacks it
+		836244, // a gang that is pinned by a machine that is being created for it
 	)
 	for _, seed := range seeds {
 		w := fleet.Elastic(seed, 14)
