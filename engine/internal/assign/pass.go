@@ -30,12 +30,13 @@ type Store struct {
 // Shortage says which Needs have a turn after credit, and what could still help them. Phase 1 writes it.
 type Shortage struct {
 	Gained  []bool       // by place in order: the Need was satisfied in its turn after credit
-	Special bitmap.Dense // by place in order: something is held for the Need, or was when the cycle began; and Beside
-	Beside  []int32      // Needs with Same that lack something, beside rows of a stamp that were divided; see noteBeside
-	waits   bitmap.Dense // by place in order: the Need's credit waits for its turn
-	asking  bitmap.Dense // by place in order: a turn in phase 1 may come to something
-	hashes  []uint16     // by kind: soughtHash of its fingerprint
-	spares  []spares     // by cluster: unclaimed machines for Needs whose credit waits
+	Special bitmap.Dense // by place in order: something is held for the Need, or was when the cycle began, or it is in Reconsidered
+	// Reconsidered are Needs that may have a machine which was out of their reach at their turns; see Pass.reconsider.
+	Reconsidered []int32
+	waits        bitmap.Dense // by place in order: the Need's credit waits for its turn
+	asking       bitmap.Dense // by place in order: a turn in phase 1 may come to something
+	hashes       []uint16     // by kind: soughtHash of its fingerprint
+	spares       []spares     // by cluster: unclaimed machines for Needs whose credit waits
 }
 
 // Begin begins the pass of a cycle.

@@ -28,7 +28,7 @@ type together struct {
 	bought   bitmap.Dense
 	divided  []int32
 	acquired [2][]acquire.Acquisition
-	lowered  []lowered
+	down     []passedDown
 	needs    []int32 // in rank order
 	pool     []pooled
 	place    []uint32 // of those in pool that a row takes, by row one after the other
@@ -50,10 +50,10 @@ type pooled struct {
 
 const isCredited int8 = -1
 
-// lowered is a credited machine that the division gives to a row of lower rank than had it.
-type lowered struct {
+// passedDown is a credited machine that the division takes from a row and gives to one of lower rank.
+type passedDown struct {
 	row     columnar.Row
-	had, to int32
+	had, to int32 // the Needs
 }
 
 // keepKeyBits is the length of a snapshot.KeepKey; see pooled.order.
@@ -61,7 +61,7 @@ const keepKeyBits = 62
 
 // begin forgets what was done in the last cycle.
 func (x *together) begin() {
-	x.divided, x.acquired[0], x.acquired[1], x.lowered = x.divided[:0], x.acquired[0][:0], x.acquired[1][:0], x.lowered[:0]
+	x.divided, x.acquired[0], x.acquired[1], x.down = x.divided[:0], x.acquired[0][:0], x.acquired[1][:0], x.down[:0]
 }
 
 // giveBackTogether does so for all stamps. All workers take part: what the rows of a stamp have is their cluster's.
@@ -122,8 +122,8 @@ func (l *Worker) endDivision() {
 	x, p, st := &l.sharing.together, l.p, l.p.st
 	for i, other := range l.p.st.workers {
 		st.Divided = append(st.Divided, other.sharing.together.divided...)
-		for j := range other.sharing.together.lowered {
-			p.noteBeside(&other.sharing.together.lowered[j])
+		for _, m := range other.sharing.together.down {
+			p.reconsider(m)
 		}
 		for stage := range x.acquired {
 			if i > 0 {
@@ -140,8 +140,9 @@ func (l *Worker) endDivision() {
 	}
 	for stage := range p.Acquisitions {
 		others := slices.DeleteFunc(p.Acquisitions[stage], func(a acquire.Acquisition) bool { return divided.Has(uint32(a.Need)) })
-		slices.SortStableFunc(x.acquired[stage], func(a, b acquire.Acquisition) int { return cmp.Compare(l.p.RankOf[a.Need], l.p.RankOf[b.Need]) })
-		p.Acquisitions[stage] = p.insertByRank(others, x.acquired[stage])
+		byRank := func(a, b acquire.Acquisition) int { return cmp.Compare(p.RankOf[a.Need], p.RankOf[b.Need]) }
+		slices.SortStableFunc(x.acquired[stage], byRank)
+		p.Acquisitions[stage] = reuse.Merge(others, x.acquired[stage], byRank)
 	}
 	for _, other := range l.p.st.workers {
 		other.Visited = slices.DeleteFunc(other.Visited, func(v cycle.Visit) bool { return divided.Has(uint32(v.Need)) })
@@ -154,36 +155,21 @@ func (l *Worker) endDivision() {
 	}
 }
 
-// noteBeside notes the Needs with Same that lack something and rank between two rows of a stamp, one of which had a machine that they accept when
-// their turn came, and the other has it since the division. It is theirs in the next cycle: phase 2 counts it.
-func (p *Pass) noteBeside(x *lowered) {
-	src := p.SourceOf(x.to)
+// reconsider gives a turn in phase 2 to the Needs with Same that lack something, accept a machine that was passed down, and rank between the two
+// Needs. The machine was out of their reach at their turns in phase 1; in the next cycle they are credited it before the lower Need.
+func (p *Pass) reconsider(m passedDown) {
+	src := p.SourceOf(m.to)
 	for i := range p.Lines[src.Base:][:src.Rows] {
 		need := src.Base + int32(i)
 		rank := p.RankOf[need]
-		if rank <= p.RankOf[x.had] || rank >= p.RankOf[x.to] || !p.Lacking[rank] || p.Gained[rank] || p.Special.Has(uint32(rank)) || p.Lines[need].Is(state.IsMember) {
+		if p.Lines[need].Is(state.IsMember) || rank <= p.RankOf[m.had] || rank >= p.RankOf[m.to] || !p.Lacking[rank] || p.Gained[rank] || p.Special.Has(uint32(rank)) {
 			continue
 		}
-		if k := p.KindOf(need); k.Same && k.AcceptsClass(p.Snap.View.Class[x.row]) {
+		if k := p.KindOf(need); k.Same && k.AcceptsClass(p.Snap.View.Class[m.row]) {
 			p.Special.Set(uint32(rank))
-			p.Beside = append(p.Beside, need)
+			p.Reconsidered = append(p.Reconsidered, need)
 		}
 	}
-}
-
-// insertByRank inserts acquisitions into a list, both in rank order. It writes behind the end of the list, where there is room.
-func (p *Pass) insertByRank(list, more []acquire.Acquisition) []acquire.Acquisition {
-	at := len(list)
-	list = append(list, more...)
-	for to := len(list); len(more) > 0; to-- {
-		if last := more[len(more)-1]; at == 0 || p.RankOf[list[at-1].Need] < p.RankOf[last.Need] {
-			list[to-1], more = last, more[:len(more)-1]
-		} else {
-			list[to-1] = list[at-1]
-			at--
-		}
-	}
-	return list
 }
 
 // mayLeave reports whether a division of what the rows of a stamp have may leave something, as far as their numbers tell: one of
@@ -447,7 +433,7 @@ func (l *Worker) takeParts() {
 		if m.stage == isCredited {
 			l.p.Claims.Claim(m.row, m.to, n)
 			if l.p.RankOf[m.to] > l.p.RankOf[m.had] {
-				x.lowered = append(x.lowered, lowered{m.row, m.had, m.to})
+				x.down = append(x.down, passedDown{m.row, m.had, m.to})
 			}
 			continue
 		}

@@ -72,7 +72,7 @@ func (l *Worker) turnAt(t *victims.Turns, rank int, since uint64) uint64 {
 		l.BlockUpTo(int32(rank))
 		had := l.p.Lines[need].Is(state.HasPlan)
 		if l.PlanFor(need, &l.p.Kinds[kind]); !had && l.p.Lines[need].Is(state.HasPlan) {
-			l.Finding.Lost = append(l.Finding.Lost, victims.MembersWith(&l.p.Pass.Pass, need)...) // nothing can be taken of its gang any more
+			l.Finding.Lost = append(l.Finding.Lost, victims.MembersWith(&l.p.Pass.Pass, need)...) // nothing of its gang may be taken any more
 		}
 	}
 	if l.SpareDrains(int32(rank)) || !passed {
@@ -141,7 +141,7 @@ func (l *Worker) mayEvenOut(rank int, kind uint32) bool {
 }
 
 // nothingToPreempt reports whether phase 2 can change nothing for a need: no victim is left for
-// it, nothing drains for it, and no division has left its cluster something. Exception: a Same-Need may find a domain complete once plans
+// it, nothing is held for it, and it is not reconsidered. Exception: a Same-Need may find a domain complete once plans
 // of this cycle have put back machines that phase 1 did not see free.
 func (l *Worker) nothingToPreempt(need int32, k *state.Kind) bool {
 	if l.p.Candidates.PoolOf[k.Number] == nil {

@@ -42,3 +42,19 @@ func Append[T any](s []T, room int, v ...T) []T {
 	}
 	return append(s, v...)
 }
+
+// Merge inserts elements into a list, both in order; of equal ones those of the list come first. It writes behind the end of the list, where there is
+// room. O(elements).
+func Merge[T any](list, more []T, compare func(a, b T) int) []T {
+	at := len(list)
+	list = append(list, more...)
+	for to := len(list); len(more) > 0; to-- {
+		if last := more[len(more)-1]; at == 0 || compare(list[at-1], last) <= 0 {
+			list[to-1], more = last, more[:len(more)-1]
+		} else {
+			list[to-1] = list[at-1]
+			at--
+		}
+	}
+	return list
+}

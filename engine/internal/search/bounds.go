@@ -55,7 +55,7 @@ type boundedDomain struct {
 	// are listed (listed = true) when the bound first covers a need.
 	units  []units.BoundUnit
 	listed bool
-	lost   int // as many of Finding.Lost are in the list
+	lost   int // how many entries of Finding.Lost the list takes into account
 }
 
 // choosesFreely reports whether a need may be planned for in any domain that covers it. It is
@@ -202,7 +202,6 @@ func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	x := &b.list[at]
 	s := l.selectAny(k, x.scope)
 	s.listGangs() // in no order
-	s.listing.listed = true
 	x.listed, x.lost = true, len(l.Finding.Lost)
 	list := s.memory.had[:0]
 	s.eachMachine(nil, func(r columnar.Row, level int64) { list = append(list, boundUnit(l, r, level)) })
@@ -215,9 +214,9 @@ func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	b.sumListed(l, at, k)
 }
 
-// relist corrects the list of a domain by what was lost since it was made. A Configured machine of no gang that was lost does not
-// come back. What a gang offers is listed anew if one of its machines was lost; and what drains or was acquired always, since who needs it may
-// have changed.
+// relist corrects the list of a domain by what was lost since the list was made. It lists anew what a gang offers if one of the gang's machines was
+// lost. It lists anew all machines that drain or were acquired, since another need may count on them now. Other machines that were lost leave the
+// list, and none of them comes back.
 func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 	x, t := &b.list[at], &l.p.st.Gangs
 	lost := l.Finding.Lost[x.lost:]
@@ -246,7 +245,6 @@ func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 			s.listGang(g)
 		}
 	}
-	s.listing.listed = true // no others
 	list := s.memory.had[:0]
 	s.eachMachine(func(a *units.Alike) bool { return a.Leaving }, func(r columnar.Row, level int64) {
 		if differs(r) {
@@ -259,27 +257,8 @@ func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 	for _, r := range lost {
 		s.memory.lost.Clear(uint32(r))
 	}
-	x.lost += len(lost)
-	if x.units = kept; len(kept)+len(list) > cap(kept) {
-		b.listUnits(l, at, k)
-		return
-	}
-	x.merge(list)
+	x.units, x.lost = reuse.Merge(kept, list, units.CompareBoundUnits), x.lost+len(lost)
 	b.sumListed(l, at, k)
-}
-
-// merge adds to the units of a domain, both in order. There is room for them.
-func (x *boundedDomain) merge(more []units.BoundUnit) {
-	at := len(x.units)
-	x.units = x.units[:at+len(more)]
-	for to := len(x.units); len(more) > 0; to-- {
-		if n := len(more) - 1; at == 0 || units.CompareBoundUnits(x.units[at-1], more[n]) <= 0 {
-			x.units[to-1], more = more[n], more[:n]
-		} else {
-			x.units[to-1] = x.units[at-1]
-			at--
-		}
-	}
 }
 
 // sumListed sums up a domain's bound: its list, and what is free.
@@ -431,7 +410,7 @@ func (l *Worker) boundFor(k *state.Kind, pool *victims.UnitPool) *domainBounds {
 	for ; b.touched < len(d.Touched); b.touched++ {
 		b.mark(d.Touched[b.touched])
 	}
-	mark := func(r columnar.Row) {
+	markDomainOf := func(r columnar.Row) {
 		if !k.AcceptsClass(l.p.Snap.View.Class[r]) {
 			return
 		}
@@ -440,10 +419,10 @@ func (l *Worker) boundFor(k *state.Kind, pool *victims.UnitPool) *domainBounds {
 		}
 	}
 	for ; b.lost < len(l.Finding.Lost); b.lost++ {
-		mark(l.Finding.Lost[b.lost])
+		markDomainOf(l.Finding.Lost[b.lost])
 	}
 	for ; b.spared < len(l.p.Preempted.SparedRows); b.spared++ {
-		mark(l.p.Preempted.SparedRows[b.spared])
+		markDomainOf(l.p.Preempted.SparedRows[b.spared])
 	}
 	if len(b.queue) > 0 {
 		b.remeasure(l, k, d)

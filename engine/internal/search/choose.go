@@ -112,11 +112,13 @@ func (l *Worker) selectFor(need int32, k *state.Kind, scope *victims.UnitScope, 
 	return l.selectUnits(k, scope, want)
 }
 
-// selectAny is selectFor for whichever cluster.
+// selectAny is selectFor for no need in particular, whichever cluster asks. Callers list the gangs that they want.
 func (l *Worker) selectAny(k *state.Kind, scope *victims.UnitScope) *selection {
 	s := &l.sel
 	s.need, s.cluster, s.planFailed = ranks.None, victims.AnyCluster, false
-	return l.selectUnits(k, scope, l.Finding.Vecs.Take(l.p.Dims))
+	l.selectUnits(k, scope, l.Finding.Vecs.Take(l.p.Dims))
+	s.listing.listed = true
+	return s
 }
 
 // selectUnits is selectFor for the need and cluster that the selection holds.

@@ -308,7 +308,7 @@ func (p *Pass) compareCandidateDomains(a, b *candidateDomain, first uint32) int 
 func (s *selection) measure(g *candidateDomain) {
 	list := s.memory.had[:0]
 	s.eachMachine(nil, func(r columnar.Row, level int64) {
-		list = append(list, units.BoundUnit{Level: level, ID: s.worker.p.Snap.IDRank(r), Class: s.worker.p.Snap.View.Class[r]})
+		list = append(list, boundUnit(s.worker, r, level))
 	})
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)

@@ -107,17 +107,24 @@ func MembersWith(p *Pass, need int32) []columnar.Row {
 		}
 		return nil
 	}
-	members, src, group := of(need), p.SourceOf(need), uint32(0)
-	p.EachRow(need, func(src *state.Source, row int) { group = src.Block.GroupID(row) })
-	if members != nil || group == 0 {
+	if members := of(need); members != nil {
 		return members
 	}
+	group := uint32(0)
+	p.EachRow(need, func(src *state.Source, row int) { group = src.Block.GroupID(row) })
+	if group == 0 {
+		return nil
+	}
+	src := p.SourceOf(need)
 	for row, g := range src.Block.GroupIDs() { // it has no machine: those of other roles tell
-		if g == group && members == nil {
-			members = of(p.NeedOf(src.Base + int32(row)))
+		if g != group {
+			continue
+		}
+		if members := of(p.NeedOf(src.Base + int32(row))); members != nil {
+			return members
 		}
 	}
-	return members
+	return nil
 }
 
 // Minimum returns the least that a need can use: the sum of its rows' minima.

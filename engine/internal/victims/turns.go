@@ -68,7 +68,7 @@ func (p *Pass) IsShort(rank int) bool { return p.Lacking[rank] && !p.Shortage.Ga
 // NobodyHasTurn reports whether phase 2 can do nothing for any need, as in a fleet without
 // victims. Then the needs that lack something are not looked up at all.
 func (p *Pass) NobodyHasTurn() bool {
-	if p.Reserved.HadAny() || len(p.Shortage.Beside) > 0 {
+	if p.Reserved.HadAny() || len(p.Shortage.Reconsidered) > 0 {
 		return false
 	}
 	for i := range p.Kinds {
@@ -97,7 +97,7 @@ func (l *Worker) FindTurns() *Turns {
 	for need := range l.p.Reserved.Needs() {
 		t.Marks[l.p.RankOf[need]] |= HasTurn
 	}
-	for _, need := range l.p.Shortage.Beside {
+	for _, need := range l.p.Shortage.Reconsidered {
 		t.Marks[l.p.RankOf[need]] |= HasTurn
 	}
 	t.since = l.EventsVersion()
@@ -203,7 +203,7 @@ const wordsPerChunk = 1 << 7
 // l.Finding.outlines the vector, the number of domains, then value and vector of each.
 func (l *Worker) outline(need int32) {
 	t, n := &l.p.Candidates.turns, &l.p.Lines[need]
-	if n.Is(state.IsParked | state.IsPinned) { // parked, or pinned by what is being created for it: one domain is its only choice
+	if n.Is(state.IsParked | state.IsPinned) { // a pinned one (here by a machine that is being created for it) has no choice of domains
 		return
 	}
 	k, domainTotals := &l.p.Kinds[n.Kind], &l.Finding.DomainTotals
