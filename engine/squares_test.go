@@ -203,3 +203,26 @@ func BenchmarkSquares(b *testing.B) {
 		benchSizes(b, x.name, x.build, 2500, 5000, 10_000)
 	}
 }
+
+// BenchmarkZones is the time of large fleets of few domains, where the budget of the search ends some.
+func BenchmarkZones(b *testing.B) {
+	for _, x := range []struct {
+		name  string
+		build func(*scaled)
+	}{
+		{"gangs of two for gangs of four", func(x *scaled) {
+			pairsOfMachines(x)
+			for i := range x.n / 40 {
+				x.need(fmt.Sprint("high", i%10), sameIn(1000, model.KeyZone), 4, fmt.Sprint("g", i))
+			}
+		}},
+		{"gangs of two for gangs of 64 and of 20 kinds", func(x *scaled) {
+			pairsOfMachines(x)
+			for i := range x.n / 320 {
+				x.need(fmt.Sprint("high", i%10), sameIn(int32(1000+i%20), model.KeyZone), 64, fmt.Sprint("g", i))
+			}
+		}},
+	} {
+		benchSizes(b, x.name, x.build, 20_000, 40_000, 80_000)
+	}
+}
