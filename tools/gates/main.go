@@ -105,12 +105,18 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 	var out, said strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, tail(said.String()+out.String()))
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, ends(said.String()+out.String()))
 	}
 	return out.String(), nil
 }
 
-// tailBytes is how much of a failed command's words are shown.
-const tailBytes = 2000
+// endBytes is how much of a failed command's output is shown from each end.
+const endBytes = 2000
 
-func tail(s string) string { return s[max(0, len(s)-tailBytes):] }
+// ends returns the beginning and the end of a text. A process that crashes says why at the beginning, a test that fails at the end.
+func ends(s string) string {
+	if len(s) <= 2*endBytes {
+		return s
+	}
+	return s[:endBytes] + "\n[...]\n" + s[len(s)-endBytes:]
+}

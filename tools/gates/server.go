@@ -72,7 +72,7 @@ func (v *server) end() error {
 	for v.reply.Scan() { // what it says at its end
 	}
 	if err := v.cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", v.side.name, err, tail(v.said.String()))
+		return fmt.Errorf("%s: %w\n%s", v.side.name, err, ends(v.said.String()))
 	}
 	return nil
 }
