@@ -1,6 +1,7 @@
 package bitmap
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -47,4 +48,26 @@ func (x *Numbered) Has(row uint32) bool {
 func (x *Numbered) Number(row uint32) uint32 {
 	i := row / wordBits
 	return x.before[i] + uint32(bits.OnesCount64(x.words[i]&(1<<(row%wordBits)-1)))
+}
+
+// Len returns the number of members. O(1).
+func (x *Numbered) Len() int {
+	n := len(x.words)
+	if n == 0 {
+		return 0
+	}
+	return int(x.before[n-1]) + bits.OnesCount64(x.words[n-1])
+}
+
+// All iterates over the members, ascending.
+func (x *Numbered) All() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for i, w := range x.words {
+			for ; w != 0; w &= w - 1 {
+				if !yield(uint32(i*wordBits + bits.TrailingZeros64(w))) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package bitmap
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -36,6 +37,9 @@ func TestMembersAreNumbered(t *testing.T) {
 				if d.Has(row) {
 					number++
 				}
+			}
+			if got := slices.Collect(x.All()); x.Len() != int(number) || !slices.Equal(got, slices.Collect(d.All())) {
+				t.Fatalf("top %d: %d members, listed %v, want the %d of the set", top, x.Len(), got, number)
 			}
 			if x.Has(uint32(top + 64)) {
 				t.Fatalf("top %d: a row beyond is in the set", top)

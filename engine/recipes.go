@@ -227,7 +227,8 @@
 // AcquireFit, floor visits all free machines once for a stage of such a Need.)
 //
 //	markPresent    acquire/spread.go    acquireSpread and acquireTuples; headOf there finds a
-//	                                    candidate of each tuple
+//	                                    candidate of each tuple, EachFirst (holds/lower.go)
+//	                                    one that is held for a lower rank
 //	dealOut        acquire/spread_deal.go  acquireDealt: lists the values of the deal, whose
 //	                                    candidates FreeInOrder lists. Several Needs share
 //	                                    it: what findWitness drops from spreadFloor.live is

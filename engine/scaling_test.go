@@ -116,6 +116,20 @@ var scales = []struct {
 			x.need(fmt.Sprint("c", i%10), spreadOver(int32(i%7), keyHost, model.KeyZone), 10, "")
 		}
 	}},
+	{"rows over zones that take one of two machines held for a row", func(x *scaled) {
+		for i := range x.n / 2 {
+			group := fmt.Sprint("g", i)
+			x.need("held", model.ProfileSpec{Priority: 5}, 2, group)
+			own := model.Owner{Cluster: "held", Fingerprint: x.needs["held"][i].Profile.Fingerprint(), Group: group}
+			for range 2 {
+				m := x.machine("", nil)
+				m.Zone, m.Reservation = fmt.Sprint("z", i%3), model.Reservation{Owner: own, Priority: 5, Deadline: 1 << 62}
+			}
+			if i%2 == 0 { // then the other one is free
+				x.need(fmt.Sprint("c", i%10), spreadOver(int32(100+i%7), model.KeyZone), 1, "")
+			}
+		}
+	}},
 	{"chains of preemption with a priority for each row", func(x *scaled) {
 		for i := range x.n {
 			low, high := fmt.Sprint("low", i%10), fmt.Sprint("high", i%10)

@@ -50,7 +50,7 @@ var layers = []layer{
 		because: "the skew counts machines by value; which machines there are to take, the phases know"},
 	{pkg: "./engine/internal/free", packages: []string{"./alloc", "./bitmap", "./columnar", "./engine/internal/state", "./engine/model", "./engine/snapshot"},
 		because: "which machine comes next follows from classes and prices; who takes it, the phases know"},
-	{pkg: "./engine/internal/holds", packages: []string{"./alloc", "./bitmap", "./columnar", "./engine/internal/free", "./engine/internal/plan", "./engine/internal/state", "./engine/internal/tenancy", "./engine/model", "./engine/snapshot"},
+	{pkg: "./engine/internal/holds", packages: []string{"./alloc", "./bitmap", "./columnar", "./engine/internal/free", "./engine/internal/plan", "./engine/internal/reuse", "./engine/internal/state", "./engine/internal/tenancy", "./engine/model", "./engine/snapshot"},
 		because: "what is held for whom follows from records and ranks; what a Need does with it, the phases know"},
 	{pkg: "./engine/internal/ranks", packages: []string{"./alloc", "./engine/internal/reuse", "./engine/internal/state", "./engine/internal/workers"},
 		because: "an order follows from slots, and from the kinds of the lines that sit on them; what was claimed is not its matter"},

@@ -36,7 +36,7 @@ func (l *Worker) Acquire(need int32, k *state.Kind) {
 		case l.p.Opts.Acquire == plan.AcquireFit:
 			l.acquireSpreadFit(need, k)
 		default:
-			l.acquireSpread(need, k, l.p.Reserved.Of(need))
+			l.acquireSpread(need, k)
 		}
 	}
 	l.GiveBackSuperfluous(need, k)

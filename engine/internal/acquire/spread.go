@@ -114,6 +114,7 @@ type evenness struct {
 	least   []int32   // by constraint: the minimum of counts over present values
 	// heads memoizes, by tuple, the head in the stage at work.
 	heads []tupleHead
+	held  []columnar.Row // by tuple: scratch of nextLower
 }
 
 // tupleHead is the class of a tuple's cheapest machine of a stage. has: the tuple has one;
@@ -176,13 +177,14 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 	return true
 }
 
-// acquireSpread acquires under hard spread: Idle machines, then Speculative ones.
-func (l *Worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
-	if l.p.Stock.Layouts[k.Number] == nil || len(held) > 0 || l.p.AnyLower(k) {
+// acquireSpread acquires under hard spread: Idle machines, then Speculative ones; in each stage those last that are held for
+// lower ranks. What is held for the Need it has, as far as that helps; the rest of it counts for the minima.
+func (l *Worker) acquireSpread(need int32, k *state.Kind) {
+	t, x := l.p.Stock.Layouts[k.Number], &l.Acquiring.even
+	if t == nil {
 		l.acquireDealt(need, k)
 		return
 	}
-	t, x := l.p.Stock.Layouts[k.Number], &l.Acquiring.even
 	if l.acquireOnly(need, k) {
 		return
 	}
@@ -196,14 +198,20 @@ func (l *Worker) acquireSpread(need int32, k *state.Kind, held []columnar.Row) {
 			return
 		}
 		lacked[stage] = l.Lacks
-		if !l.p.any(l.p.Stock.Ladders[k.Number][stage], k, stage) {
+		if !l.p.anyOf(k, stage) {
 			continue // then no tuple has one
 		}
-		t.markPresent(l, k, stage)
+		t.markPresent(l, need, k, stage)
 		for l.Lacks != 0 {
 			at, class, ok := t.nextTuple(l, k, stage)
 			if !ok {
-				break
+				r := t.nextLower(l, k, stage)
+				if r == columnar.None {
+					break
+				}
+				l.ClaimFree(r, need, stage)
+				x.countTuple(t.tuples[t.tupleOf(l.p, r)].at)
+				continue
 			}
 			l.Figures.Probes++
 			l.acquireHead(class, need, stage)
@@ -236,11 +244,16 @@ func (l *Worker) acquireOnly(need int32, k *state.Kind) bool {
 			l.acquireHead(class, need, stage)
 			return true
 		}
-		if found || l.p.any(l.p.Stock.Ladders[k.Number][stage], k, stage) {
+		if found || l.p.anyOf(k, stage) {
 			return false
 		}
 	}
 	return false
+}
+
+// anyOf reports whether a machine of a stage is left for a kind, or one that is held for a lower rank.
+func (p *Pass) anyOf(k *state.Kind, stage int) bool {
+	return p.any(p.Stock.Ladders[k.Number][stage], k, stage) || p.Reserved.Lower.AnyOf(k, stage, p.Taken)
 }
 
 // noteSkewed records that only the skew keeps a need from what is free.
@@ -251,7 +264,7 @@ func (p *Pass) noteSkewed(need int32) {
 }
 
 // markPresent finds the heads of the tuples, and marks the values that have a candidate now.
-func (t *tupleLayout) markPresent(l *Worker, k *state.Kind, stage int) {
+func (t *tupleLayout) markPresent(l *Worker, need int32, k *state.Kind, stage int) {
 	x := &l.Acquiring.even
 	for i := range t.keys {
 		clear(x.present[i])
@@ -259,14 +272,56 @@ func (t *tupleLayout) markPresent(l *Worker, k *state.Kind, stage int) {
 	for i := range t.tuples {
 		x.heads[i].known = false
 		if t.headOf(l, i, k, stage).has {
-			for c, v := range t.tuples[i].at {
-				x.present[c][v] = true
-			}
+			x.markTuple(t, i)
+		}
+	}
+	l.p.Reserved.Lower.EachFirst(k, stage, l.p.Taken, func(r columnar.Row) { x.markTuple(t, t.tupleOf(l.p, r)) })
+	for _, r := range l.p.Reserved.Of(need) {
+		if l.p.FreeReserved(r, k) && l.p.StageOf(r) == stage {
+			x.markTuple(t, t.tupleOf(l.p, r))
 		}
 	}
 	for i := range t.keys {
 		x.floor(i)
 	}
+}
+
+// markTuple marks the values of a tuple; of none if at is -1.
+func (x *evenness) markTuple(t *tupleLayout, at int) {
+	if at < 0 {
+		return
+	}
+	for c, v := range t.tuples[at].at {
+		x.present[c][v] = true
+	}
+}
+
+// tupleOf returns the index of a machine's tuple, -1 if it lacks a constrained key.
+func (t *tupleLayout) tupleOf(p *Pass, r columnar.Row) int {
+	return int(t.of[p.Snap.View.Class[r]]) - 1
+}
+
+// nextLower returns the next machine to take of those that are held for lower ranks: in each tuple that the skew allows the
+// first that helps; of these that of the lowest owner, then the cheapest, then that of the smaller values. None if there is none.
+func (t *tupleLayout) nextLower(l *Worker, k *state.Kind, stage int) columnar.Row {
+	x, lower := &l.Acquiring.even, &l.p.Reserved.Lower
+	x.held = reuse.Resize(x.held, len(t.tuples))
+	lower.EachFirst(k, stage, l.p.Taken, func(r columnar.Row) {
+		l.Figures.Probes++
+		if at := t.tupleOf(l.p, r); at >= 0 && l.Helps(r) && (x.held[at] == columnar.None || lower.Place(r) < lower.Place(x.held[at])) {
+			x.held[at] = r
+		}
+	})
+	cost, best, least := l.p.tupleCosts(k, stage), columnar.None, uint64(0)
+	for i, r := range x.held {
+		if r == columnar.None || !x.allows(t, t.tuples[i].at) {
+			continue
+		}
+		if c := l.p.headCost(cost, r); best == columnar.None || c < least {
+			best, least = r, c
+		}
+	}
+	return best
 }
 
 // headOf returns a tuple's head, no matter which dimensions it has. A class is in one tuple
@@ -317,6 +372,13 @@ func (t *tupleLayout) anyHelps(p *Pass, k *state.Kind, lacked [2]uint64) bool {
 			if _, ok := p.nextClass(&t.tuples[i].ladders[stage], k, stage, lacked[stage]); ok {
 				return true
 			}
+		}
+		found := false
+		p.Reserved.Lower.EachFirst(k, stage, p.Taken, func(r columnar.Row) {
+			found = found || t.tupleOf(p, r) >= 0 && p.ClassMask[p.Snap.View.Class[r]]&lacked[stage] != 0
+		})
+		if found {
+			return true
 		}
 	}
 	return false

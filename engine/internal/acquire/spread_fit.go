@@ -12,11 +12,11 @@ import (
 
 // acquireSpreadFit acquires under hard spread with AcquireFit: Idle machines, then Speculative ones. Each
 // step takes, among the machines that the skew allows, the one that costs least for what it covers of what is
-// missing; among equals the first in the order of acquiring. Machines that are held for the Need go first,
-// whatever the skew; those held for lower ranks go last.
+// missing; among equals the first in the order of acquiring. Those held for lower ranks go last. What is held for the Need
+// it has, as far as that helps; the rest of it counts for the minima.
 func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
-	if t := l.p.Stock.Layouts[k.Number]; t != nil && !l.p.Reserved.Has(need) && !l.p.AnyLower(k) {
+	if t := l.p.Stock.Layouts[k.Number]; t != nil {
 		if !f.acquireOnly(need, k) {
 			f.acquireTuples(t, need, k)
 		}
@@ -37,7 +37,7 @@ func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 		f.stage = stage
 		f.floor(need, k)
 		for l.Lacks != 0 {
-			r := f.nextSpread(need, k)
+			r := f.nextSpread(k)
 			if r == columnar.None {
 				break
 			}
@@ -51,7 +51,7 @@ func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	}
 }
 
-// acquireTuples is acquireSpreadFit where classes determine the constrained keys, and nothing is held that the Need could take.
+// acquireTuples is acquireSpreadFit where classes determine the constrained keys.
 func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 	l, x := f.l, &f.l.Acquiring.even
 	x.start(t)
@@ -63,20 +63,22 @@ func (f *fitter) acquireTuples(t *tupleLayout, need int32, k *state.Kind) {
 		if l.Lacks == 0 {
 			return
 		}
-		if !l.p.any(l.p.Stock.Ladders[k.Number][stage], k, stage) {
+		if !l.p.anyOf(k, stage) {
 			continue // then no tuple has one
 		}
 		f.stage = stage
-		t.markPresent(l, k, stage)
+		t.markPresent(l, need, k, stage)
 		for l.Lacks != 0 {
 			f.markAllowed(t)
-			best := f.bestHelping(k, f.allowed, nil)
-			if best.row == columnar.None {
+			r := f.bestHelping(k, f.allowed, nil).row
+			if r == columnar.None {
+				r = f.bestLower(k, func(r columnar.Row) bool { return t.allows(l.p.Snap.View.Class[r], f.allowed) })
+			}
+			if r == columnar.None {
 				break
 			}
-			class := l.p.Snap.View.Class[best.row]
-			l.acquireHead(class, need, stage)
-			x.countTuple(t.tuples[t.of[class]-1].at)
+			l.ClaimFree(r, need, stage)
+			x.countTuple(t.tuples[t.tupleOf(l.p, r)].at)
 		}
 		blocked = blocked || f.anyPlaced(k)
 	}
@@ -107,14 +109,32 @@ func (f *fitter) markAllowed(t *tupleLayout) {
 // false: those of a class that are not held, then those held for lower ranks. Of a class whose machines agree in
 // the keys, only the first is visited.
 func (f *fitter) eachPlaced(k *state.Kind, visit func(columnar.Row) bool) {
-	l, x := f.l, &f.l.p.Stock.Free[f.stage]
-	goesOn := true
+	x, goesOn := &f.l.p.Stock.Free[f.stage], true
 	for _, c := range k.Classes {
 		if x.Has(c) && !f.eachOfClass(c, k, visit) {
 			return
 		}
 	}
-	l.p.Reserved.Lower.Each(k, f.stage, l.p.Taken, func(r columnar.Row) { goesOn = goesOn && (!f.l.Acquiring.Spread.IsPlaced(r) || visit(r)) })
+	f.eachLower(k, func(r columnar.Row) { goesOn = goesOn && (!f.isPlaced(k, r) || visit(r)) })
+}
+
+// eachLower calls visit for the available machines of the stage that are held for lower ranks; where classes determine the
+// constrained keys, for the first of each class.
+func (f *fitter) eachLower(k *state.Kind, visit func(columnar.Row)) {
+	lower := &f.l.p.Reserved.Lower
+	if f.l.p.Stock.Layouts[k.Number] != nil {
+		lower.EachFirst(k, f.stage, f.l.p.Taken, visit)
+		return
+	}
+	lower.Each(k, f.stage, f.l.p.Taken, visit)
+}
+
+// isPlaced reports whether a machine has all constrained keys.
+func (f *fitter) isPlaced(k *state.Kind, r columnar.Row) bool {
+	if t := f.l.p.Stock.Layouts[k.Number]; t != nil {
+		return t.tupleOf(f.l.p, r) >= 0
+	}
+	return f.l.Acquiring.Spread.IsPlaced(r)
 }
 
 // eachOfClass is eachPlaced for the machines of a class that are not held.
@@ -143,14 +163,9 @@ func (f *fitter) floor(need int32, k *state.Kind) {
 		sc.FloorAt(r)
 		return true
 	})
-	f.eachOwn(need, k, sc.FloorAt)
-}
-
-// eachOwn calls visit for the machines of the stage that are held for the Need and have all constrained keys.
-func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
 	for _, r := range f.l.p.Reserved.Of(need) {
-		if f.l.p.FreeReserved(r, k) && f.l.Acquiring.Spread.IsPlaced(r) && f.l.p.StageOf(r) == f.stage {
-			visit(r)
+		if f.l.p.FreeReserved(r, k) && sc.IsPlaced(r) && f.l.p.StageOf(r) == f.stage {
+			sc.FloorAt(r)
 		}
 	}
 }
@@ -159,7 +174,7 @@ func (f *fitter) eachOwn(need int32, k *state.Kind, visit func(columnar.Row)) {
 // acquiring.
 type offered struct {
 	row   columnar.Row
-	owner uint64 // 0 for a machine that is not held, else its owner's place
+	owner uint64 // of a machine that is held: its owner's place
 	ratio float64
 	key   uint64
 }
@@ -177,30 +192,25 @@ func (a *offered) before(b *offered) bool {
 }
 
 // nextSpread returns the machine that the next step takes; None if there is none.
-func (f *fitter) nextSpread(need int32, k *state.Kind) columnar.Row {
-	l := f.l
-	var best offered
-	try := func(r columnar.Row, owner uint64) { // of held machines, which are in keep order in both stages
-		x := offered{r, owner, f.costPerCover(l.p.Snap.View.Class[r], k), l.p.Snap.KeepKey(r)}
+func (f *fitter) nextSpread(k *state.Kind) columnar.Row {
+	if r := f.bestHelping(k, nil, f.allowsAt).row; r != columnar.None {
+		return r
+	}
+	return f.bestLower(k, func(r columnar.Row) bool { return f.isPlaced(k, r) && f.allowsAt(r) })
+}
+
+// bestLower returns the first of the machines that help and are held for lower ranks, of those that the skew allows: that of the
+// lowest owner, then the one that costs least for what it covers, then the first in keep order. None if there is none.
+func (f *fitter) bestLower(k *state.Kind, allows func(columnar.Row) bool) columnar.Row {
+	l, best := f.l, offered{}
+	f.eachLower(k, func(r columnar.Row) {
+		l.Figures.Probes++
+		if !l.Helps(r) || !allows(r) {
+			return
+		}
+		x := offered{r, uint64(l.p.Reserved.Lower.Owner(r)), f.costPerCover(l.p.Snap.View.Class[r], k), l.p.Snap.KeepKey(r)}
 		if x.before(&best) {
 			best = x
-		}
-	}
-	f.eachOwn(need, k, func(r columnar.Row) {
-		if l.Helps(r) {
-			try(r, 0)
-		}
-	})
-	if best.row != columnar.None {
-		return best.row
-	}
-	best = f.bestHelping(k, nil, f.allowsAt)
-	if best.row != columnar.None {
-		return best.row
-	}
-	l.p.Reserved.Lower.Each(k, f.stage, l.p.Taken, func(r columnar.Row) {
-		if l.Helps(r) && f.l.Acquiring.Spread.IsPlaced(r) && l.Acquiring.Spread.AllowsAt(r) {
-			try(r, 1+uint64(l.p.Reserved.Lower.Owner(r)))
 		}
 	})
 	return best.row
@@ -258,7 +268,7 @@ const costSlack = 1e-9
 // first machine, so nothing has to be counted.
 func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 	l := f.l
-	if l.p.Lines[need].Tail != columnar.None || l.p.Reserved.Has(need) || l.p.AnyLower(k) {
+	if l.p.Lines[need].Tail != columnar.None {
 		return false
 	}
 	for stage := range l.p.Stock.Free {
@@ -268,7 +278,7 @@ func (f *fitter) acquireOnly(need int32, k *state.Kind) bool {
 			l.ClaimFree(best, need, stage)
 			return true
 		}
-		if best != columnar.None || l.p.any(f.l.p.Stock.Ladders[k.Number][stage], k, stage) {
+		if best != columnar.None || l.p.anyOf(k, stage) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/plan"
+	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
@@ -18,6 +19,7 @@ import (
 // holding for all of them.
 type holding struct {
 	owner   model.Owner
+	cluster int32          // the owner's
 	members []int32        // the Needs that own it, in rank order
 	rows    []columnar.Row // live, in keep order
 	// ofPlan says that a plan holds some of the machines, leaves that some of these are still
@@ -29,8 +31,6 @@ type holding struct {
 // Store keeps the memory of indexes from cycle to cycle, and what they are made with.
 type Store struct {
 	t        Tables // of this cycle
-	members  map[columnar.Row][]int32
-	rows     map[int32][]columnar.Row
 	blocks   []Block
 	keeps    []keepRank
 	lower    [2][]LowerClass // memory of Lower.Classes
@@ -39,13 +39,17 @@ type Store struct {
 	mixed    []int32               // Needs with several owners
 	planners []int32               // Needs for which plans hold something
 	// The names that occur in reservations.
-	wanted       map[model.Owner]bool
 	clusters     map[string]bool
 	fingerprints map[uint64]bool
-	owners       map[model.Owner][]int32 // the Needs of each owner
-	standing     map[model.Owner]bool    // owners of whose plans some machine has not passed its deadline
-	voided       map[columnar.Row][]int32
-	drains       map[int32][]columnar.Row
+	reserved     []reserved           // by reservation that may hold
+	standing     map[model.Owner]bool // owners of whose plans some machine has not passed its deadline
+	rows, drains [][]columnar.Row     // memory of Index.rows and drains
+}
+
+// reserved is a machine, and the index of the holding that its reservation is part of.
+type reserved struct {
+	row     columnar.Row
+	holding int32
 }
 
 // Begin prepares MayHold for a cycle, which needs the snapshot and Plans alone.
@@ -59,21 +63,16 @@ func (x *Store) Begin(s *snapshot.Snapshot, plans bool) {
 }
 
 func (x *Store) clear() {
-	if x.members == nil {
-		x.members, x.rows, x.at = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}, map[model.Owner]int32{}
-		x.wanted, x.clusters, x.fingerprints = map[model.Owner]bool{}, map[string]bool{}, map[uint64]bool{}
-		x.owners, x.standing = map[model.Owner][]int32{}, map[model.Owner]bool{}
+	if x.at == nil {
+		x.at = map[model.Owner]int32{}
+		x.clusters, x.fingerprints, x.standing = map[string]bool{}, map[uint64]bool{}, map[model.Owner]bool{}
 		return
 	}
-	clear(x.members)
-	clear(x.rows)
 	clear(x.holdings)
 	x.holdings, x.mixed = x.holdings[:0], x.mixed[:0]
 	clear(x.at)
-	clear(x.wanted)
 	clear(x.clusters)
 	clear(x.fingerprints)
-	clear(x.owners)
 	clear(x.standing)
 }
 
@@ -132,28 +131,25 @@ func (x *Store) Index(tables Tables, fresh bool) Index {
 	if s.Supply.ReservationCount() == 0 {
 		return Index{store: x}
 	}
-	all := Index{store: x, members: x.members, live: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), rows: x.rows, Blocks: x.blocks[:0]}
-	x.findOwnersNamed()
+	all := Index{store: x, live: bitmap.DenseIn(t.Arena, s.Supply.RowMax()), Blocks: x.blocks[:0]}
+	x.listReserved()
+	x.findMembers()
 	x.keeps = x.keeps[:0]
-	for r, res := range s.Supply.Reservations() {
-		if !x.MayHold(r, &res) {
+	for _, held := range x.reserved {
+		r, h := held.row, &x.holdings[held.holding]
+		if len(h.members) == 0 && s.Demand.Reported(h.owner.Cluster) {
 			continue
 		}
-		members := x.owners[res.Owner]
-		if len(members) == 0 && s.Demand.Reported(res.Owner.Cluster) {
-			continue
-		}
-		all.members[r] = members
+		res := s.Supply.Reservation(r)
 		all.live.Set(uint32(r))
-		h := x.holdingOf(&res.Owner, members)
 		h.rows = alloc.Append(t.Arena, h.rows, r)
 		if t.ofPlan(&res) {
 			all.Plans, h.ofPlan = true, true
-			h.leaves = h.leaves || t.leaves(r, s.ClusterByName(h.owner.Cluster))
+			h.leaves = h.leaves || t.leaves(r, h.cluster)
 		}
 		if s.View.State[r] == model.Idle {
-			all.Blocks = append(all.Blocks, Block{t.heldFrom(&res, members), r})
-			x.keeps = append(x.keeps, keepRank{r, t.placeOfHold(&res, members)})
+			all.Blocks = append(all.Blocks, Block{t.heldFrom(&res, h.members), r})
+			x.keeps = append(x.keeps, keepRank{r, t.placeOfHold(&res, h.members)})
 		}
 	}
 	x.deal(&all)
@@ -167,41 +163,73 @@ func (x *Store) Index(tables Tables, fresh bool) Index {
 	return all
 }
 
-// holdingOf returns the holding of an owner, adding it if it is new.
-func (x *Store) holdingOf(owner *model.Owner, members []int32) *holding {
+// listReserved lists the machines of reservations that may hold, and finds the holdings.
+func (x *Store) listReserved() {
+	x.reserved = x.reserved[:0]
+	for r, res := range x.t.Snapshot.Supply.Reservations() {
+		if x.MayHold(r, &res) {
+			x.reserved = append(x.reserved, reserved{r, x.holdingFor(&res.Owner)})
+		}
+	}
+}
+
+// holdingFor returns the index of an owner's holding, adding it if it is new.
+func (x *Store) holdingFor(owner *model.Owner) int32 {
 	at, known := x.at[*owner]
 	if !known {
 		at = int32(len(x.holdings))
 		x.at[*owner] = at
-		x.holdings = append(x.holdings, holding{owner: *owner, members: members})
+		x.holdings = append(x.holdings, holding{owner: *owner, cluster: x.t.Snapshot.ClusterByName(owner.Cluster)})
 	}
-	return &x.holdings[at]
+	return at
 }
 
-// deal fills Index.rows. A fold may answer to the names of all its rows: then it gets a merged list
-// of its own.
+// deal numbers the machines and their owners, and fills Index.rows. A fold may answer to the names of all its rows: then it gets a
+// merged list of its own.
 func (x *Store) deal(all *Index) {
+	all.held = bitmap.NumberedIn(x.t.Arena, &all.live)
+	all.of = alloc.MakeDirty[int32](x.t.Arena, len(x.reserved))
+	owners := bitmap.DenseIn(x.t.Arena, len(x.t.Lines))
 	for i := range x.holdings {
 		h := &x.holdings[i]
-		SortKeep(x.t.Snapshot, h.rows)
-		h.rows = slices.Clip(h.rows)
-		x.noteOwners(all, h)
+		for _, r := range h.rows {
+			all.of[all.held.Number(uint32(r))] = int32(i)
+		}
 		for _, n := range h.members {
-			rows, has := x.rows[n]
-			if !has {
-				x.rows[n] = h.rows
-				continue
+			if len(h.rows) > 0 {
+				owners.Set(uint32(n))
 			}
-			for _, r := range h.rows {
-				rows = alloc.Append(x.t.Arena, rows, r)
-			}
-			x.rows[n] = rows
-			x.mixed = append(x.mixed, n)
+		}
+	}
+	all.owners = bitmap.NumberedIn(x.t.Arena, &owners)
+	x.rows = reuse.Resize(x.rows, all.owners.Len())
+	x.drains = reuse.Resize(x.drains, all.owners.Len())
+	all.rows, all.drains = x.rows, x.drains
+	for i := range x.holdings {
+		if h := &x.holdings[i]; len(h.rows) > 0 {
+			x.dealHolding(all, h)
 		}
 	}
 	slices.Sort(x.mixed)
 	for _, n := range slices.Compact(x.mixed) {
-		SortKeep(x.t.Snapshot, x.rows[n])
+		SortKeep(x.t.Snapshot, all.Of(n))
+	}
+}
+
+func (x *Store) dealHolding(all *Index, h *holding) {
+	SortKeep(x.t.Snapshot, h.rows)
+	h.rows = slices.Clip(h.rows)
+	x.noteOwners(all, h)
+	for _, n := range h.members {
+		rows := &all.rows[all.owners.Number(uint32(n))]
+		if *rows == nil {
+			*rows = h.rows
+			continue
+		}
+		for _, r := range h.rows {
+			*rows = alloc.Append(x.t.Arena, *rows, r)
+		}
+		x.mixed = append(x.mixed, n)
 	}
 }
 
@@ -271,17 +299,19 @@ func (t *Tables) firstNotAbove(res *model.Reservation) int {
 	return sort.Search(len(t.Order), func(i int) bool { return t.kindOf(t.Order[i]).Worth >= record })
 }
 
-// findOwnersNamed finds the Needs of each owner that a reservation names, in rank order. A row of a
+// findMembers finds the Needs of each owner that a reservation names, in rank order. A row of a
 // fold stands for the fold, which answers to its own name too.
-func (x *Store) findOwnersNamed() {
+func (x *Store) findMembers() {
 	t := &x.t
-	for _, res := range t.Snapshot.Supply.Reservations() {
-		x.wanted[res.Owner], x.clusters[res.Owner.Cluster], x.fingerprints[res.Owner.Fingerprint] = true, true, true
+	for i := range x.holdings {
+		o := &x.holdings[i].owner
+		x.clusters[o.Cluster], x.fingerprints[o.Fingerprint] = true, true
 	}
-	named := x.namedProfiles()
+	bare, named := x.namedProfiles()
 	note := func(o model.Owner, need int32) {
-		if x.wanted[o] {
-			x.owners[o] = alloc.Append(t.Arena, x.owners[o], need)
+		if at, known := x.at[o]; known {
+			h := &x.holdings[at]
+			h.members = alloc.Append(t.Arena, h.members, need)
 		}
 	}
 	for c := range t.Sources {
@@ -300,24 +330,27 @@ func (x *Store) findOwnersNamed() {
 				note(model.Owner{Cluster: b.Cluster(), Fingerprint: t.kindOf(line).Fingerprint}, line)
 			}
 			if named[id] {
-				profile := t.Snapshot.Demand.Profile(id)
-				note(model.Owner{Cluster: b.Cluster(), Fingerprint: profile.WithoutSame().Fingerprint(), Group: b.Group(row)}, need)
+				note(model.Owner{Cluster: b.Cluster(), Fingerprint: bare[id], Group: b.Group(row)}, need)
 			}
 		}
 	}
-	for o, members := range x.owners {
-		slices.SortFunc(members, func(a, b int32) int { return cmp.Compare(t.RankOf[a], t.RankOf[b]) })
-		x.owners[o] = slices.Compact(members)
+	for i := range x.holdings {
+		h := &x.holdings[i]
+		slices.SortFunc(h.members, func(a, b int32) int { return cmp.Compare(t.RankOf[a], t.RankOf[b]) })
+		h.members = slices.Compact(h.members)
 	}
 }
 
-// namedProfiles says, by profile, whether a reservation names it: by its fingerprint without Same.
-func (x *Store) namedProfiles() []bool {
+// namedProfiles returns, by profile, its fingerprint without Same, and whether a reservation names it.
+func (x *Store) namedProfiles() (bare []uint64, named []bool) {
 	t := &x.t
-	named := alloc.Make[bool](t.Arena, int(t.Snapshot.Demand.ProfileIDMax()))
+	n := int(t.Snapshot.Demand.ProfileIDMax())
+	bare, named = alloc.Make[uint64](t.Arena, n), alloc.Make[bool](t.Arena, n)
 	for id := range named {
-		profile := t.Snapshot.Demand.Profile(uint32(id))
-		named[id] = profile != nil && x.fingerprints[profile.WithoutSame().Fingerprint()]
+		if profile := t.Snapshot.Demand.Profile(uint32(id)); profile != nil {
+			bare[id] = profile.WithoutSame().Fingerprint()
+			named[id] = x.fingerprints[bare[id]]
+		}
 	}
-	return named
+	return bare, named
 }

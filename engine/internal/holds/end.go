@@ -25,14 +25,6 @@ const NoRank int32 = -1
 // a is where new lists live until the next cycle. O(machines held for the owner + its Needs).
 func (x *Index) End(a *alloc.Arena, owner model.Owner, why plan.PlanEnd, freed func(columnar.Row)) {
 	st := x.store
-	if x.voided == nil {
-		if st.voided == nil {
-			st.voided, st.drains = map[columnar.Row][]int32{}, map[int32][]columnar.Row{}
-		}
-		clear(st.voided)
-		clear(st.drains)
-		x.voided, x.drains = st.voided, st.drains
-	}
 	at, known := st.at[owner]
 	if !known {
 		return
@@ -44,9 +36,10 @@ func (x *Index) End(a *alloc.Arena, owner model.Owner, why plan.PlanEnd, freed f
 	}
 	for _, n := range h.members {
 		x.store.t.Lines[n].Status &^= state.IsHeldBack
-		x.rows[n] = x.withoutVoided(a, n, h, kept)
+		at := x.owners.Number(uint32(n))
+		x.rows[at] = x.withoutVoided(a, n, h, kept)
 		if len(drains) > 0 && x.store.t.Plans {
-			x.drains[n] = both(a, x.drains[n], drains)
+			x.drains[at] = both(a, x.drains[at], drains)
 		}
 	}
 	h.rows, h.end = kept, why
@@ -63,8 +56,6 @@ func (x *Index) endHolding(a *alloc.Arena, h *holding, why plan.PlanEnd, freed f
 			kept = append(kept, r)
 			continue
 		}
-		x.voided[r] = h.members
-		delete(x.members, r)
 		x.live.Clear(uint32(r))
 		x.Ended = alloc.Append(a, x.Ended, r)
 		switch state {
@@ -132,7 +123,7 @@ func (x *Index) pass(p passing) {
 // withoutVoided returns what is still held for a Need after one owner's reservations ended. A
 // Need that has other owners too may be held back by their plans.
 func (x *Index) withoutVoided(a *alloc.Arena, need int32, h *holding, kept []columnar.Row) []columnar.Row {
-	rows := x.rows[need]
+	rows := x.Of(need)
 	if len(rows) == len(h.rows) { // it has no other owner
 		return kept
 	}

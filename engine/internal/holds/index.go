@@ -6,7 +6,6 @@ package holds
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -55,16 +54,14 @@ type Index struct {
 	Ended []columnar.Row
 
 	store *Store
-	// members are, by machine with a live reservation, the Needs that own it, in rank order. Empty = its
-	// cluster has not reported.
-	members map[columnar.Row][]int32
-	live    bitmap.Dense // the machines of members
-	// rows are, by Need, the machines held for it, in keep order. Needs of one owner may share a slice.
-	rows map[int32][]columnar.Row
-	// voided are the machines whose reservations have ended in this pass, with their members, and drains,
-	// by Need, those of them that still drain.
-	voided map[columnar.Row][]int32
-	drains map[int32][]columnar.Row
+	held  bitmap.Numbered // the machines that were held when the pass began
+	of    []int32         // by their numbers in held: the index of the holding
+	live  bitmap.Dense    // those of held whose reservations have not ended
+	// owners are the Needs that machines were held for when the pass began. By their numbers: rows are the machines that are held,
+	// in keep order, and drains those that still drain of the ones whose reservations have ended in this pass. Needs of one owner
+	// may share a slice of rows.
+	owners       bitmap.Numbered
+	rows, drains [][]columnar.Row
 	// passing are the machines that still drain and that no plan may count on yet: a heap by the rank after whose turn plans may.
 	passing []passing
 }
@@ -79,62 +76,85 @@ type Block struct {
 func (x *Index) Live(r columnar.Row) bool { return x.live.Has(uint32(r)) }
 
 // Members returns the Needs that a machine is held for, in rank order; read-only.
-func (x *Index) Members(r columnar.Row) []int32 { return x.members[r] }
-
-// IsVoided reports whether a machine's reservation has ended in this pass.
-func (x *Index) IsVoided(r columnar.Row) bool {
-	_, void := x.voided[r]
-	return void
+func (x *Index) Members(r columnar.Row) []int32 {
+	if !x.Live(r) {
+		return nil
+	}
+	return x.holdingOf(r).members
 }
 
+// holdingOf returns the holding of a machine that was held when the pass began.
+func (x *Index) holdingOf(r columnar.Row) *holding {
+	return &x.store.holdings[x.of[x.held.Number(uint32(r))]]
+}
+
+// IsVoided reports whether a machine's reservation has ended in this pass.
+func (x *Index) IsVoided(r columnar.Row) bool { return x.held.Has(uint32(r)) && !x.Live(r) }
+
 // HadMembers reports whether a machine was held for a Need until its reservation ended in this pass.
-func (x *Index) HadMembers(r columnar.Row) bool { return len(x.voided) > 0 && x.voided[r] != nil }
+func (x *Index) HadMembers(r columnar.Row) bool {
+	return x.IsVoided(r) && len(x.holdingOf(r).members) > 0
+}
 
 // WasHeldFor reports whether a machine was held for a Need until its reservation ended in this pass.
 func (x *Index) WasHeldFor(r columnar.Row, need int32) bool {
-	return len(x.voided) > 0 && slices.Contains(x.voided[r], need)
+	return x.IsVoided(r) && slices.Contains(x.holdingOf(r).members, need)
 }
 
 // Voided returns how many machines IsVoided is true for.
-func (x *Index) Voided() int { return len(x.voided) }
+func (x *Index) Voided() int { return len(x.Ended) }
 
 // EndOf returns why a reservation has ended in this pass.
 func (x *Index) EndOf(res *model.Reservation) plan.PlanEnd {
-	return x.store.holdingOf(&res.Owner, nil).end
+	at, known := x.store.at[res.Owner]
+	if !known {
+		return plan.PlanStands
+	}
+	return x.store.holdings[at].end
 }
 
 // OwnedBy reports whether a machine is held for this Need. O(log members).
 func (x *Index) OwnedBy(r columnar.Row, need int32) bool {
-	if len(x.members) == 0 {
+	if !x.Live(r) {
 		return false
 	}
 	rankOf := x.store.t.RankOf
-	_, owns := slices.BinarySearchFunc(x.members[r], rankOf[need], func(n, rank int32) int { return cmp.Compare(rankOf[n], rank) })
+	_, owns := slices.BinarySearchFunc(x.holdingOf(r).members, rankOf[need], func(n, rank int32) int { return cmp.Compare(rankOf[n], rank) })
 	return owns
 }
 
 // Of returns the machines held for a Need, in keep order; read-only.
 func (x *Index) Of(need int32) []columnar.Row {
-	if len(x.rows) == 0 {
+	if !x.Had(need) {
 		return nil
 	}
-	return x.rows[need]
+	return x.rows[x.owners.Number(uint32(need))]
 }
 
 // Draining returns the machines that still drain of those whose reservation for a Need has ended in this pass.
-func (x *Index) Draining(need int32) []columnar.Row { return x.drains[need] }
+func (x *Index) Draining(need int32) []columnar.Row {
+	if !x.Had(need) {
+		return nil
+	}
+	return x.drains[x.owners.Number(uint32(need))]
+}
 
 // Had reports whether anything was held for a Need when the cycle began.
-func (x *Index) Had(need int32) bool {
-	_, ok := x.rows[need]
-	return ok
-}
+func (x *Index) Had(need int32) bool { return x.owners.Has(uint32(need)) }
 
 // Has reports whether anything is held for a Need.
 func (x *Index) Has(need int32) bool { return len(x.Of(need)) > 0 }
 
-// Needs returns the Needs for which Had is true, in any order.
-func (x *Index) Needs() iter.Seq[int32] { return maps.Keys(x.rows) }
+// Needs returns the Needs for which Had is true, ascending.
+func (x *Index) Needs() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for need := range x.owners.All() {
+			if !yield(int32(need)) {
+				return
+			}
+		}
+	}
+}
 
 // HadAny reports whether anything was held for any Need when the cycle began.
 func (x *Index) HadAny() bool { return len(x.rows) > 0 }

@@ -102,14 +102,28 @@ func (x *Lower) Head(c *LowerClass, taken []bool) bool {
 // Any reports whether an available held machine is left for a kind. It tests the class first:
 // another worker may be at work on classes that the kind does not accept.
 func (x *Lower) Any(k *state.Kind, taken []bool) bool {
-	for _, list := range x.Classes {
-		for i := range list {
-			if k.AcceptsClass(list[i].Class) && x.Head(&list[i], taken) {
-				return true
-			}
+	return x.AnyOf(k, 0, taken) || x.AnyOf(k, 1, taken)
+}
+
+// AnyOf is Any for one stage.
+func (x *Lower) AnyOf(k *state.Kind, stage int, taken []bool) bool {
+	list := x.Classes[stage]
+	for i := range list {
+		if k.AcceptsClass(list[i].Class) && x.Head(&list[i], taken) {
+			return true
 		}
 	}
 	return false
+}
+
+// EachFirst calls f for the first available held machine of each class of a stage that a kind accepts. O(classes with held machines).
+func (x *Lower) EachFirst(k *state.Kind, stage int, taken []bool, f func(columnar.Row)) {
+	list := x.Classes[stage]
+	for i := range list {
+		if c := &list[i]; k.AcceptsClass(c.Class) && x.Head(c, taken) {
+			f(c.Rows[c.At])
+		}
+	}
 }
 
 // Each calls f for the available held machines of a stage that a kind accepts, class by class, each
