@@ -131,7 +131,7 @@ func (x *script) differ(plans [2]*engine.Plan) string {
 
 // newRungScript begins with the fleet of a rung, in one of its regimes, and two engines: one that builds on nothing, and one
 // that builds on the cycle before.
-func newRungScript(t *testing.T, rung workload.Rung, seed int64) *script {
+func newRungScript(t testing.TB, rung workload.Rung, seed int64) *script {
 	t.Helper()
 	regime := []workload.Regime{workload.Steady, workload.Contended, workload.Steady, workload.Cold}[seed%4]
 	in, err := measure.Load(workload.Build(rung, uint64(seed)), regime)

@@ -264,14 +264,13 @@
 //
 // From one stage, Need or cycle to the next the minimum rises when the value with the
 // least count has no candidate any more, so fewer candidates can allow more. Two things
-// rely on that: nothingToReclaim in search/tenancy.go gives a Need under hard spread its turn
-// in any case; and the second chance, below. Beside the rule:
+// rely on that: nothingToReclaim and nothingObtainable in search/tenancy.go give a Need under hard
+// spread its turn whenever a machine is free for it; and the second chance, below. Beside the rule:
 //
 //   - acquireOnly, in acquire/spread.go and again in acquire/spread_fit.go, does not ask: any first
 //     machine is allowed.
 //   - Machines held for the Need are taken whatever the skew: Acquire in
-//     acquire/acquire.go, nextSpread in acquire/spread_fit.go, takeFree in search/spread.go, and
-//     nextSpread in preempt/spread.go. They count in the skew of what follows.
+//     acquire/acquire.go, takeFree in search/spread.go, and nextSpread in preempt/spread.go. They count in the skew of what follows.
 //   - StaysEven in internal/spread is the rule for a machine that goes, when a Need
 //     gives back (acquire/giveback.go). It compares counts by unevenness: the largest
 //     less the smallest, over the values where the Need had a machine. Then

@@ -59,9 +59,10 @@ func (l *Worker) ReclaimBetweenTenants() {
 			continue
 		}
 		l.p.beginTurn(taker)
+		l.BlockUpTo(int32(rank))
 		switch found := l.p.Tenants.Between.ExhaustedFound; {
+		case nothingObtainable(l, need, k):
 		case l.p.Opts.Explain || !l.p.nothingToReclaim(need, k):
-			l.BlockUpTo(int32(rank))
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
 			l.p.noteExhausted(need, k)
@@ -86,15 +87,52 @@ func (p *Pass) dropUnitPools() {
 }
 
 // nothingToReclaim reports whether the second turn of a need can find nothing new. Nothing was
-// put back, and either no other tenant is above its share, or the taker may take nothing more
+// put back that it could use, and either no other tenant is above its share, or the taker may take nothing more
 // and it is known that there are candidates, or a memoized turn found nothing. Exception: under
 // hard spread fewer candidates may allow more, so such a need always has its turn.
 func (p *Pass) nothingToReclaim(need int32, k *state.Kind) bool {
 	t := p.Tenants.Shares
-	if len(p.Preempted.WithheldBy)+p.Reserved.Voided() > 0 || len(k.Spread) > 0 {
+	if len(k.Spread) > 0 {
 		return false
 	}
-	return p.isMemoized(need) || !t.AnyGives() || p.Lines[need].Is(state.HasCandidates) && t.AllFull(k.Classes)
+	full := p.Lines[need].Is(state.HasCandidates) && t.AllFull(k.Classes)
+	if len(p.Preempted.WithheldBy)+p.Reserved.Voided() > 0 { // free machines, or what drains
+		return full && p.choosesAnew(need) && !p.AnyFree(k)
+	}
+	return full || p.isMemoized(need) || !t.AnyGives()
+}
+
+// choosesAnew reports whether the second turn of a need depends on what there is for all alone: nothing is held for it.
+func (p *Pass) choosesAnew(need int32) bool {
+	return !p.Lines[need].Is(state.IsPinned) && !p.Reserved.Had(need) && !p.Opts.Explain && !p.SearchEnded()
+}
+
+// nothingObtainable reports whether it is known that the second turn of a need finds nothing; if so, it notes whether there are candidates.
+// What is held for the need, or free for it, has to be looked at; and the bound of a gang's search counts what it looks at.
+func nothingObtainable(l *Worker, need int32, k *state.Kind) bool {
+	if k.Same || l.p.Opts.Explain || l.p.Reserved.Had(need) || l.p.AnyFree(k) {
+		return false
+	}
+	some, known := victims.KnowsCandidates(&l.Worker, k, func(r columnar.Row) bool { return l.p.isPlaced(k, r) })
+	if some = some || l.p.Lines[need].Is(state.HasCandidates); !some {
+		return known
+	}
+	if l.Resume(need); victims.ObtainableFor(&l.Worker, k)&l.Lacks != 0 {
+		return false
+	}
+	l.Visit(need)
+	l.p.Lines[need].Status |= state.HasCandidates
+	return true
+}
+
+// isPlaced reports whether a machine has every key that hard spread constrains for a kind.
+func (p *Pass) isPlaced(k *state.Kind, r columnar.Row) bool {
+	for i := range k.Spread {
+		if p.Snap.Supply.Values(p.Snap.Supply.Key(k.Spread[i].Key))[r] == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // isMemoized reports whether the second turn of a need is known to find nothing: the last one of a need like it did, and
@@ -106,11 +144,10 @@ func (p *Pass) isMemoized(need int32) bool {
 
 // exhaustedFor returns the state for a need that chooses freely; the zero value for others.
 func (p *Pass) exhaustedFor(need int32) victims.ExhaustedTurn {
-	n := &p.Lines[need]
-	if n.Is(state.IsPinned) || p.Reserved.Had(need) || p.Opts.Explain || p.SearchEnded() {
+	if !p.choosesAnew(need) {
 		return victims.ExhaustedTurn{}
 	}
-	return victims.ExhaustedTurn{Cluster: p.ClusterOf(need), Kind: n.Kind, Changes: p.Tenants.Shares.Changes, Plans: len(p.Preempted.Plans) + 1}
+	return victims.ExhaustedTurn{Cluster: p.ClusterOf(need), Kind: p.Lines[need].Kind, Changes: p.Tenants.Shares.Changes, Plans: len(p.Preempted.Plans) + 1}
 }
 
 // noteExhausted memoizes whether the turn at work found anything to preempt, if its taker may
@@ -238,6 +275,7 @@ func (s *selection) findTerms() {
 
 // admitsClass reports whether the ledger admits a machine of a class.
 func (s *selection) admitsClass(giver int32, class uint32) bool {
+	s.worker.Figures.Probes++
 	v := s.worker.p.Tenants.Shares.Vec(class)
 	return s.given.ledger.Admits(giver, v, v)
 }
@@ -426,6 +464,7 @@ func (s *selection) wholesAdmitted(list []units.Unit, limit *units.Key, u *units
 func (s *selection) anyOffered() bool {
 	for i := range s.scope.VictimGroups {
 		f := &s.scope.VictimGroups[i]
+		s.worker.Figures.Probes++
 		if !s.k.AcceptsClass(f.Class) || !s.offered(f) || f.Excess && s.spares(f) {
 			continue
 		}

@@ -36,8 +36,8 @@ type Shares struct {
 	holder []int32      // by row: 1 + the tenant that has the machine; 0 = none
 	full   []bool       // by class: one machine more would bring the taker above its share
 	fullOf fullness     // what full was computed for
-	// Changes is a version counter of who has what.
-	Changes int
+	// Changes is a version counter of who has what, Raised one of the tenants that are above: it grows when one comes to be.
+	Changes, Raised int
 }
 
 // fullness is what Shares.full depends on: a taker, and Shares.Changes.
@@ -153,6 +153,7 @@ func (t *Shares) settle(tenant int32) {
 		t.above[tenant] = above
 		if t.givers--; above {
 			t.givers += 2
+			t.Raised++
 		}
 	}
 }
@@ -180,6 +181,27 @@ func (t *Shares) Move(r columnar.Row, to int32) {
 func (t *Shares) IsFull(class uint32) bool {
 	t.findFull()
 	return t.full[class]
+}
+
+// SomeGives reports whether a tenant, whose units may be taken in this turn, keeps its share without a machine of a class.
+func (t *Shares) SomeGives(class uint32) bool {
+	for i := range t.Policy {
+		if t.Gives(int32(i)) && t.canSpare(int32(i), t.Vec(class)) {
+			return true
+		}
+	}
+	return false
+}
+
+// canSpare reports whether a tenant keeps its share without what is taken, in the dimensions in which something is.
+func (t *Shares) canSpare(tenant int32, takes []int64) bool {
+	has, share := t.HasOf(tenant), t.ShareOf(tenant)
+	for d, v := range takes {
+		if share[d] > 0 && v > 0 && has[d]-v < share[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // AllFull reports whether one machine more of any of some classes would bring the taker above its share.

@@ -21,6 +21,7 @@ type reclaimTurns struct {
 	Used, Counted map[int32][]columnar.Row
 	countedBy     map[columnar.Row]int32
 	KeepCounts    bool // the turn at work did not touch what is in flight
+	Obtainable    Obtainable
 }
 
 // ExhaustedTurn identifies the state in which a turn found nothing because its taker could take

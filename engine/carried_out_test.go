@@ -1,0 +1,88 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tonnage/tonnage/columnar"
+	"github.com/tonnage/tonnage/engine"
+	"github.com/tonnage/tonnage/engine/model"
+	"github.com/tonnage/tonnage/internal/workload"
+)
+
+// contendedSeed is a seed for which newRungScript begins with the contended fleet of a rung.
+const contendedSeed = 1
+
+// BenchmarkCarriedOut is the time of the cycles of a contended fleet, given by -rung, while what they decide is carried out: three of four actions
+// of each cycle, before the next. Many machines then drain or are held, and demand exceeds supply by far.
+func BenchmarkCarriedOut(b *testing.B) {
+	const cycles, tenants = 4, 20
+	rung, err := workload.ByName(*rungName)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		set  func(*engine.Options, *script)
+	}{
+		{"cheapest", func(*engine.Options, *script) {}},
+		{"fit", func(o *engine.Options, _ *script) { o.Acquire = engine.AcquireFit }},
+		{"tenants", func(o *engine.Options, x *script) { o.Tenancy.Tenants = equalShares(x, tenants) }},
+	} {
+		b.Run(fmt.Sprintf("rung=%s/%s", rung.Name, c.name), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				x := newRungScript(b, rung, contendedSeed)
+				opts := engine.DefaultOptions()
+				opts.CheckCycles = 1 << 20
+				c.set(&opts, x)
+				e, err := engine.New(opts)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				for i := range cycles {
+					start := time.Now()
+					plan, err := e.Cycle(engine.Input{Supply: x.supply, Demand: x.demand, Now: x.now, DrainSeconds: x.drains, BackingOff: x.backing, Clock: func() int64 { return int64(time.Since(start)) }})
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.ReportMetric(float64(time.Since(start).Milliseconds()), fmt.Sprintf("ms-%d", i))
+					b.ReportMetric(float64(plan.Stats.Phase1Nanos/1e6), fmt.Sprintf("phase1-ms-%d", i))
+					b.ReportMetric(float64(plan.Stats.Phase2Nanos/1e6), fmt.Sprintf("phase2-ms-%d", i))
+					b.StopTimer()
+					x.carryOut(plan)
+					x.tick()
+					b.StartTimer()
+				}
+				e.Close()
+				x.stop()
+			}
+		})
+	}
+}
+
+// equalShares gives so many tenants equal shares of all machines, and the clusters in turn.
+func equalShares(x *script, tenants int) []engine.Tenant {
+	sums := map[string]int64{}
+	for r := range x.supply.RowMax() {
+		if m := x.supply.Get(columnar.Row(r + 1)); m.ID != "" {
+			for _, a := range m.EffectiveAllocatable() {
+				sums[a.Name] += a.Value
+			}
+		}
+	}
+	var share []model.Amount
+	for name, sum := range sums {
+		share = append(share, model.Amount{Name: name, Value: sum / int64(tenants)})
+	}
+	out := make([]engine.Tenant, tenants)
+	for i := range out {
+		out[i] = engine.Tenant{Name: fmt.Sprint("t", i), Share: model.NewResources(share...)}
+	}
+	for i, c := range x.demand.Clusters() {
+		out[i%tenants].Clusters = append(out[i%tenants].Clusters, c)
+	}
+	return out
+}
