@@ -130,6 +130,17 @@ var scales = []struct {
 			}
 		}
 	}},
+	{"rows over zones that preempt, machine by machine", func(x *scaled) {
+		x.opts.Victims = engine.VictimsMachine
+		for i := range x.n {
+			low := fmt.Sprint("low", i%10)
+			x.machine(low, nil).Zone = fmt.Sprint("z", i%3)
+			x.need(low, model.ProfileSpec{Priority: 1}, 1, "")
+			if i%2 == 0 {
+				x.need(fmt.Sprint("c", i%10), spreadOver(int32(100+i%7), model.KeyZone), 1, "")
+			}
+		}
+	}},
 	{"chains of preemption with a priority for each row", func(x *scaled) {
 		for i := range x.n {
 			low, high := fmt.Sprint("low", i%10), fmt.Sprint("high", i%10)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
@@ -39,5 +40,37 @@ func TestTurnsBetweenTenantsThatFindNothing(t *testing.T) {
 	t.Logf("candidates that are looked at: %d without tenants, %d with them", without, with)
 	if with > without+4*n {
 		t.Errorf("%d rows that find nothing look at %d candidates", n, with-without)
+	}
+}
+
+// TestWhatATenantCanJustSpare: a tenant gives what leaves it exactly its share, and another one takes what brings it exactly to its own; one
+// core less on either side, and nothing is preempted.
+func TestWhatATenantCanJustSpare(t *testing.T) {
+	for _, c := range []struct {
+		giver, taker int64 // cores of the share
+		want         int
+	}{
+		{8000, 4000, 1}, {8001, 4000, 0}, {8000, 3999, 0}, {7999, 4001, 1},
+	} {
+		e, in := scale(t, 1, func(x *scaled) {
+			for i, cores := range []int64{c.giver, c.taker} {
+				tenant := tenantOf(fmt.Sprint("t", i), 1)
+				tenant.Share = model.NewResources(model.Amount{Name: "cpu", Value: cores})
+				x.opts.Tenancy.Tenants = append(x.opts.Tenancy.Tenants, tenant)
+			}
+			for range 3 {
+				x.machine("t0", nil)
+			}
+			x.need("t0", model.ProfileSpec{}, 3, "")
+			x.need("t1", model.ProfileSpec{}, 1, "")
+		})
+		plan, err := e.Cycle(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plan.Stats.Actions[engine.Preempt]; got != c.want {
+			t.Errorf("shares of %d and %d: %d machines are preempted, want %d", c.giver, c.taker, got, c.want)
+		}
+		e.Close()
 	}
 }

@@ -16,7 +16,7 @@ type spreadPlan struct {
 	// own is the free machines that are held for the need.
 	own     []columnar.Row
 	free    [2][]columnar.Row   // Idle, Speculative; in the order of acquiring
-	victims []victims.Candidate // in the order of victims
+	victims []victims.Candidate // in the order of victims, also those that are not eligible
 }
 
 // preemptSpread takes only victims that phase 1 could use afterwards, with victims one by one.
@@ -45,7 +45,7 @@ func (l *Worker) preemptSpread(need int32, k *state.Kind) {
 	sc.FloorAtOwn()
 	var chosen []victims.Candidate
 	for l.Lacks != 0 {
-		r, v := l.nextSpread(k, plans)
+		r, v := l.nextSpread(need, k, plans)
 		if r == columnar.None {
 			break
 		}
@@ -66,6 +66,11 @@ func (l *Worker) preemptSpread(need int32, k *state.Kind) {
 // indices of l.Acquiring.Spread.Tuples.
 func (l *Worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 	sc := &l.Acquiring.Spread
+	keys := make([]int, 0, len(k.Spread))
+	for i := range k.Spread {
+		keys = append(keys, l.p.Snap.Supply.Key(k.Spread[i].Key))
+	}
+	dealt := victims.VictimsByTuple(&l.Worker.Worker, k, keys, sc.TupleOf)
 	sc.ClearTuples()
 	var plans []spreadPlan
 	planOf := func(r columnar.Row) *spreadPlan {
@@ -97,19 +102,21 @@ func (l *Worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 			}
 		}
 	}
-	for _, c := range l.p.Candidates.PoolOf[k.Number].List {
-		if l.p.Eligible(&c, need, k) {
-			if plan := planOf(c.Row); plan != nil {
-				l.p.Lines[need].Status |= state.HasCandidates
-				plan.victims = append(plan.victims, c)
-			}
+	for _, list := range dealt {
+		for len(list) > 0 && !l.p.Eligible(&list[0], need, k) {
+			l.Figures.Probes++
+			list = list[1:]
+		}
+		if len(list) > 0 {
+			l.p.Lines[need].Status |= state.HasCandidates
+			planOf(list[0].Row).victims = list
 		}
 	}
 	return plans
 }
 
 // nextSpread removes the next machine from the plans: a free one, or a victim.
-func (l *Worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *victims.Candidate) {
+func (l *Worker) nextSpread(need int32, k *state.Kind, plans []spreadPlan) (columnar.Row, *victims.Candidate) {
 	for stage := range 2 {
 		best := -1
 		for i := range plans {
@@ -131,7 +138,8 @@ func (l *Worker) nextSpread(k *state.Kind, plans []spreadPlan) (columnar.Row, *v
 	best := -1
 	for i := range plans {
 		pl := &plans[i]
-		for len(pl.victims) > 0 && !l.Helps(pl.victims[0].Row) {
+		for len(pl.victims) > 0 && (!l.Helps(pl.victims[0].Row) || !l.p.Eligible(&pl.victims[0], need, k)) {
+			l.Figures.Probes++
 			pl.victims = pl.victims[1:]
 		}
 		if len(pl.victims) == 0 || !l.Acquiring.Spread.Allows(pl.values) {

@@ -41,6 +41,14 @@ type victimPoolKey struct {
 type victimPool struct {
 	VictimList
 	byDomain map[uint32]*VictimList // by value of the matcher's Same key; built on first use
+	dealt    []tupleVictims         // by keys of hard spread
+	byTuple  map[uint32][][]Candidate
+}
+
+// tupleVictims is the candidates of a pool whose machines agree in all of some keys, list by list.
+type tupleVictims struct {
+	keys  []int
+	lists [][]Candidate
 }
 
 // VictimList is candidates in the order of victims.
@@ -109,7 +117,7 @@ func (l *Worker) addVictims(pool *victimPool, key victimPoolKey, rows *roaring.B
 // emptyPool returns an empty pool, with the memory of an earlier one.
 func (st *Store) emptyPool() *victimPool {
 	p := st.lent.pools.Lend()
-	p.List, p.At, p.byDomain = p.List[:0], 0, nil
+	p.List, p.At, p.byDomain, p.dealt, p.byTuple = p.List[:0], 0, nil, nil, nil
 	return p
 }
 
@@ -141,6 +149,51 @@ func (p *Pass) VictimsByDomain(k *state.Kind) map[uint32]*VictimList {
 		}
 	}
 	return v.byDomain
+}
+
+// VictimsByTuple returns the candidates of a kind by tuple of its keys of hard spread, each list in the pool's order. A list begins with one
+// that nobody has taken and the kind accepts: amortized O(1), since both hold for good. tupleOf numbers the tuples from 0 on; -1 is that of
+// machines that lack a key.
+func VictimsByTuple(l *Worker, k *state.Kind, keys []int, tupleOf func(columnar.Row) int) [][]Candidate {
+	v := l.p.Candidates.PoolOf[k.Number]
+	lists := v.byTuple[k.Number]
+	if lists == nil {
+		if v.byTuple == nil {
+			v.byTuple = map[uint32][][]Candidate{}
+		}
+		lists = slices.Clone(v.dealByTuple(keys, tupleOf))
+		v.byTuple[k.Number] = lists
+	}
+	for i, list := range lists {
+		for len(list) > 0 && (l.p.IsTaken(&list[0]) || !k.AcceptsClass(l.p.Snap.View.Class[list[0].Row])) {
+			l.Figures.Probes++
+			list = list[1:]
+		}
+		lists[i] = list
+	}
+	return lists
+}
+
+// dealByTuple deals all candidates into tuples, memoized by keys.
+func (x *victimPool) dealByTuple(keys []int, tupleOf func(columnar.Row) int) [][]Candidate {
+	for i := range x.dealt {
+		if slices.Equal(x.dealt[i].keys, keys) {
+			return x.dealt[i].lists
+		}
+	}
+	t := tupleVictims{keys: slices.Clone(keys)}
+	for _, c := range x.List {
+		at := tupleOf(c.Row)
+		if at < 0 {
+			continue
+		}
+		for len(t.lists) <= at {
+			t.lists = append(t.lists, nil)
+		}
+		t.lists[at] = append(t.lists[at], c)
+	}
+	x.dealt = append(x.dealt, t)
+	return t.lists
 }
 
 // Eligible reports whether a need may preempt a candidate now.
