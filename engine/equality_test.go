@@ -150,6 +150,7 @@ func TestReclaimEqualsReference(t *testing.T) {
 	seeds := fleetSeeds(fleetsToTry()/4,
 		52485,  // a gang is found after a plan has taken what it had acquired
 		100360, // what drains for a Need whose reservation has ended, in its second turn
+		702100, // what drains and turns out not to be needed after a Need's first turn, in its second one, while no tenant is above its share
 	)
 	for i, seed := range seeds {
 		w := fleet.Shared(fleet.Random(seed, sizes[seed%int64(len(sizes))]), seed)

@@ -70,7 +70,7 @@ func (l *Worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 	for i := range k.Spread {
 		keys = append(keys, l.p.Snap.Supply.Key(k.Spread[i].Key))
 	}
-	dealt := victims.VictimsByTuple(&l.Worker.Worker, k, keys, sc.TupleOf)
+	dealt := victims.ByTuple(&l.Worker.Worker, k, keys, sc.TupleOf)
 	sc.ClearTuples()
 	var plans []spreadPlan
 	planOf := func(r columnar.Row) *spreadPlan {

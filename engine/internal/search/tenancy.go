@@ -96,7 +96,7 @@ func (p *Pass) nothingToReclaim(need int32, k *state.Kind) bool {
 		return false
 	}
 	full := p.Lines[need].Is(state.HasCandidates) && t.AllFull(k.Classes)
-	if len(p.Preempted.WithheldBy)+p.Reserved.Voided() > 0 { // free machines, or what drains
+	if len(p.Preempted.WithheldBy)+p.Reserved.Voided()+len(p.Preempted.SparedRows) > 0 { // free machines, or what drains
 		return full && p.choosesAnew(need) && !p.AnyFree(k)
 	}
 	return full || p.isMemoized(need) || !t.AnyGives()

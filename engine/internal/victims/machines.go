@@ -151,10 +151,10 @@ func (p *Pass) VictimsByDomain(k *state.Kind) map[uint32]*VictimList {
 	return v.byDomain
 }
 
-// VictimsByTuple returns the candidates of a kind by tuple of its keys of hard spread, each list in the pool's order. A list begins with one
+// ByTuple returns the candidates of a kind by tuple of its keys of hard spread, each list in the pool's order. A list begins with one
 // that nobody has taken and the kind accepts: amortized O(1), since both hold for good. tupleOf numbers the tuples from 0 on; -1 is that of
 // machines that lack a key.
-func VictimsByTuple(l *Worker, k *state.Kind, keys []int, tupleOf func(columnar.Row) int) [][]Candidate {
+func ByTuple(l *Worker, k *state.Kind, keys []int, tupleOf func(columnar.Row) int) [][]Candidate {
 	v := l.p.Candidates.PoolOf[k.Number]
 	lists := v.byTuple[k.Number]
 	if lists == nil {
