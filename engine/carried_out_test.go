@@ -28,6 +28,7 @@ func BenchmarkCarriedOut(b *testing.B) {
 	}{
 		{"cheapest", func(*engine.Options, *script) {}},
 		{"fit", func(o *engine.Options, _ *script) { o.Acquire = engine.AcquireFit }},
+		{"victims=machine", func(o *engine.Options, _ *script) { o.Victims = engine.VictimsMachine }},
 		{"tenants", func(o *engine.Options, x *script) { o.Tenancy.Tenants = equalShares(x, tenants) }},
 	} {
 		b.Run(fmt.Sprintf("rung=%s/%s", rung.Name, c.name), func(b *testing.B) {

@@ -264,8 +264,8 @@
 //
 // From one stage, Need or cycle to the next the minimum rises when the value with the
 // least count has no candidate any more, so fewer candidates can allow more. Two things
-// rely on that: nothingToReclaim and nothingObtainable in search/tenancy.go give a Need under hard
-// spread its turn whenever a machine is free for it; and the second chance, below. Beside the rule:
+// rely on that: in search/tenancy.go nothingToReclaim is never true of a Need under hard spread, and
+// nothingObtainable only while no machine is free for it; and the second chance, below. Beside the rule:
 //
 //   - acquireOnly, in acquire/spread.go and again in acquire/spread_fit.go, does not ask: any first
 //     machine is allowed.

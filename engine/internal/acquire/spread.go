@@ -178,7 +178,7 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 }
 
 // acquireSpread acquires under hard spread: Idle machines, then Speculative ones; in each stage those last that are held for
-// lower ranks. What is held for the Need it has, as far as that helps; the rest of it counts for the minima.
+// lower ranks. The Need has taken already what is held for it, as far as that helps; the rest of that counts for the minima.
 func (l *Worker) acquireSpread(need int32, k *state.Kind) {
 	t, x := l.p.Stock.Layouts[k.Number], &l.Acquiring.even
 	if t == nil {

@@ -12,8 +12,8 @@ import (
 
 // acquireSpreadFit acquires under hard spread with AcquireFit: Idle machines, then Speculative ones. Each
 // step takes, among the machines that the skew allows, the one that costs least for what it covers of what is
-// missing; among equals the first in the order of acquiring. Those held for lower ranks go last. What is held for the Need
-// it has, as far as that helps; the rest of it counts for the minima.
+// missing; among equals the first in the order of acquiring. Those held for lower ranks go last. The Need has taken
+// already what is held for it, as far as that helps; the rest of that counts for the minima.
 func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
 	if t := l.p.Stock.Layouts[k.Number]; t != nil {

@@ -41,7 +41,7 @@ type Store struct {
 	// The names that occur in reservations.
 	clusters     map[string]bool
 	fingerprints map[uint64]bool
-	reserved     []reserved           // by reservation that may hold
+	reserved     []reserved           // the machines of reservations that may hold
 	standing     map[model.Owner]bool // owners of whose plans some machine has not passed its deadline
 	rows, drains [][]columnar.Row     // memory of Index.rows and drains
 }

@@ -59,16 +59,17 @@ func (l *Worker) ReclaimBetweenTenants() {
 			continue
 		}
 		l.p.beginTurn(taker)
-		l.BlockUpTo(int32(rank))
-		switch found := l.p.Tenants.Between.ExhaustedFound; {
-		case nothingObtainable(l, need, k):
-		case l.p.Opts.Explain || !l.p.nothingToReclaim(need, k):
+		if !l.p.Opts.Explain && l.p.nothingToReclaim(need, k) {
+			if found := l.p.Tenants.Between.ExhaustedFound; found != 0 && l.p.isMemoized(need) {
+				l.Visit(need)
+				n.Status |= found
+			}
+			continue
+		}
+		if l.BlockUpTo(int32(rank)); !nothingObtainable(l, need, k) {
 			l.noteTurn(need, k)
 			l.planAgain(need, k)
 			l.p.noteExhausted(need, k)
-		case found != 0 && l.p.isMemoized(need):
-			l.Visit(need)
-			n.Status |= found
 		}
 	}
 	l.p.Tenants.Reclaiming = false
@@ -86,29 +87,31 @@ func (p *Pass) dropUnitPools() {
 	}
 }
 
-// nothingToReclaim reports whether the second turn of a need can find nothing new. Nothing was
-// put back that it could use, and either no other tenant is above its share, or the taker may take nothing more
-// and it is known that there are candidates, or a memoized turn found nothing. Exception: under
-// hard spread fewer candidates may allow more, so such a need always has its turn.
+// nothingToReclaim reports whether the second turn of a need can find nothing new. Where machines were put back, or
+// drain and were spared, that is known only of a taker that may take nothing more, for a need that they do not concern. Elsewhere no
+// other tenant is above its share, or the taker may take nothing more and it is known that there are candidates, or a memoized turn
+// found nothing. Under hard spread fewer candidates may allow more: there nothingObtainable alone can tell.
 func (p *Pass) nothingToReclaim(need int32, k *state.Kind) bool {
 	t := p.Tenants.Shares
 	if len(k.Spread) > 0 {
 		return false
 	}
 	full := p.Lines[need].Is(state.HasCandidates) && t.AllFull(k.Classes)
-	if len(p.Preempted.WithheldBy)+p.Reserved.Voided()+len(p.Preempted.SparedRows) > 0 { // free machines, or what drains
+	if len(p.Preempted.WithheldBy)+p.Reserved.Voided()+len(p.Preempted.SparedRows) > 0 {
 		return full && p.choosesAnew(need) && !p.AnyFree(k)
 	}
 	return full || p.isMemoized(need) || !t.AnyGives()
 }
 
-// choosesAnew reports whether the second turn of a need depends on what there is for all alone: nothing is held for it.
+// choosesAnew reports whether the second turn of a need looks at nothing but what all needs may have: nothing is held for it, it is not
+// pinned, and neither Explain nor a spent search budget changes what the turn does.
 func (p *Pass) choosesAnew(need int32) bool {
 	return !p.Lines[need].Is(state.IsPinned) && !p.Reserved.Had(need) && !p.Opts.Explain && !p.SearchEnded()
 }
 
 // nothingObtainable reports whether it is known that the second turn of a need finds nothing; if so, it notes whether there are candidates.
-// What is held for the need, or free for it, has to be looked at; and the bound of a gang's search counts what it looks at.
+// Where something is held for the need, or free for it, the turn has to look at that. A need with Same has its turn, since the search
+// budget counts the domains that its turn looks at.
 func nothingObtainable(l *Worker, need int32, k *state.Kind) bool {
 	if k.Same || l.p.Opts.Explain || l.p.Reserved.Had(need) || l.p.AnyFree(k) {
 		return false

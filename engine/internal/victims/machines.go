@@ -40,9 +40,9 @@ type victimPoolKey struct {
 // lower priority have acquired, by their priority and then by id; then by score, the highest first, then by id.
 type victimPool struct {
 	VictimList
-	byDomain map[uint32]*VictimList // by value of the matcher's Same key; built on first use
-	dealt    []tupleVictims         // by keys of hard spread
-	byTuple  map[uint32][][]Candidate
+	byDomain map[uint32]*VictimList   // by value of the matcher's Same key; built on first use
+	dealt    []tupleVictims           // by keys of hard spread
+	byTuple  map[uint32][][]Candidate // by kind: see ByTuple
 }
 
 // tupleVictims is the candidates of a pool whose machines agree in all of some keys, list by list.
@@ -152,7 +152,7 @@ func (p *Pass) VictimsByDomain(k *state.Kind) map[uint32]*VictimList {
 }
 
 // ByTuple returns the candidates of a kind by tuple of its keys of hard spread, each list in the pool's order. A list begins with one
-// that nobody has taken and the kind accepts: amortized O(1), since both hold for good. tupleOf numbers the tuples from 0 on; -1 is that of
+// that nobody has taken and the kind accepts: amortized O(1), since a machine that was taken, or is not accepted, stays so. tupleOf numbers the tuples from 0 on; -1 is that of
 // machines that lack a key.
 func ByTuple(l *Worker, k *state.Kind, keys []int, tupleOf func(columnar.Row) int) [][]Candidate {
 	v := l.p.Candidates.PoolOf[k.Number]

@@ -10,7 +10,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/units"
 )
 
-// Most turns of reclaim find nothing: the taker has all of its share, or nobody has more than his. Fleets with hundreds of thousands of
+// Most turns of reclaim find nothing: the taker has all of its share, or no tenant has more than its share. Fleets with hundreds of thousands of
 // short Needs have as many turns. So it is memoized, for each taker and kind, what a turn could get at best, and whether there is anything
 // to take at all, whatever the shares admit.
 
@@ -19,7 +19,7 @@ type Obtainable struct {
 	best    map[takerOf]*bestOf
 	offers  [][]classOffer   // by taker and class
 	rest    [][]columnar.Row // by class: the remainders of broken gangs; taken ones leave from the end
-	hadRest int              // how many of all remainders are in rest
+	hadRest int              // how many of gangTable.Rest were read
 }
 
 type takerOf struct {
@@ -27,7 +27,7 @@ type takerOf struct {
 	kind  uint32
 }
 
-// unitsState is a version of what may be taken: without another one there is nothing more than before.
+// unitsState is a version of what may be taken. While it stays the same, what may be taken only gets less.
 type unitsState struct {
 	units  uint64 // of the units, whoever takes them
 	raised int    // of the tenants that are above their share
@@ -35,17 +35,17 @@ type unitsState struct {
 
 // bestOf is what is known of a taker and a kind.
 type bestOf struct {
-	// mask is what ObtainableFor returned when the tenants and the units were so.
+	// mask is what ObtainableFor returned for versions of what tenants have and of the units.
 	changes int
 	units   uint64
 	mask    uint64
-	// some is a machine that could be taken when it was found; without one nothing could be taken at noneAt.
+	// some is a machine that could be taken when it was found. none says that nothing could be taken at version noneAt.
 	some   witness
 	none   bool
 	noneAt unitsState
 }
 
-// witness is one of Configured machines of a tenant that are alike.
+// witness is a Configured machine of a tenant, and the machines that are alike.
 type witness struct {
 	alike *units.Alike
 	row   columnar.Row
@@ -55,9 +55,11 @@ type witness struct {
 type classOffer struct {
 	listing uint64 // number of the listing of the class
 	at      unitsState
-	lowest  int64 // of machines that some is the first of; math.MaxInt64 = there is none
-	some    witness
-	unsure  int64 // the same of what depends on the Need: excess, what drains, and what belongs to gangs
+	// lowest is the priority of some, the machine of lowest priority of a tenant that gives; math.MaxInt64 = there is none.
+	lowest int64
+	some   witness
+	// unsure is the least priority that may find excess, a machine that drains, or one of a gang; whether it does depends on the Need.
+	unsure int64
 }
 
 // of returns what is known of the taker and a kind.
@@ -73,8 +75,8 @@ func (x *Obtainable) of(taker int32, kind uint32) *bestOf {
 	return b
 }
 
-// ObtainableFor returns what machines offer, as a mask of dimensions, that the taker could get for a kind at best. One machine more of the
-// class leaves it within its share; and a tenant with more than its share keeps that without one, or a machine of the class is debited to
+// ObtainableFor returns, as a mask, the dimensions of the machines that the taker could get for a kind at best. A class counts if one more
+// machine of it leaves the taker within its share, and if some giver keeps its own share without that machine or the machine is debited to
 // nobody. A unit of several machines is no easier to get than each of them.
 func ObtainableFor(l *Worker, k *state.Kind) uint64 {
 	p, t := l.p, l.p.Tenants.Shares
@@ -130,8 +132,8 @@ func (x *Obtainable) someLoose(l *Worker, class uint32, k *state.Kind) bool {
 	return x.lowestRest(l.p, class) <= int64(k.Priority)
 }
 
-// KnowsCandidates reports whether something could be taken for a kind between tenants, whatever the shares admit, if that is known. The need
-// of the turn must be of the taker's clusters. placed says whether a machine has the keys of hard spread.
+// KnowsCandidates reports whether Shares.Taker could take something for a kind, whatever the shares admit, if that is known. placed says
+// whether a machine has the keys of hard spread.
 func KnowsCandidates(l *Worker, k *state.Kind, placed func(columnar.Row) bool) (some, known bool) {
 	t, x := l.p.Tenants.Shares, &l.p.Tenants.Between.Obtainable
 	b, now := x.of(t.Taker, k.Number), unitsState{l.UnitsVersion(), t.Raised}
@@ -188,11 +190,8 @@ func (x *classOffer) readAlikes(l *Worker, v *units.ClassVictims) {
 				x.unsure = level
 			}
 		case int64(a.Level) < x.lowest && l.p.Tenants.Shares.Gives(a.Tenant):
-			for _, r := range a.Rows[a.At:] {
-				if w := (witness{a, r}); w.isThere(l) {
-					x.lowest, x.some = int64(a.Level), w
-					break
-				}
+			if at := l.FirstOpen(a, AnyCluster); at < len(a.Rows) {
+				x.lowest, x.some = int64(a.Level), witness{a, a.Rows[at]}
 			}
 		}
 	}
