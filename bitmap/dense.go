@@ -144,9 +144,12 @@ func (d *Dense) NextClear(from uint32) (row uint32, ok bool) {
 // All yields the members in ascending order. Members behind the present one
 // may be taken out meanwhile; whether a change to the 64 rows around it is
 // seen is not specified.
-func (d *Dense) All() iter.Seq[uint32] {
+func (d *Dense) All() iter.Seq[uint32] { return members(d.words) }
+
+// members yields the numbers of the bits that are set, ascending.
+func members(words []uint64) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
-		for i, w := range d.words {
+		for i, w := range words {
 			for ; w != 0; w &= w - 1 {
 				if !yield(uint32(i*wordBits + bits.TrailingZeros64(w))) {
 					return

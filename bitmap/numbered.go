@@ -59,15 +59,5 @@ func (x *Numbered) Len() int {
 	return int(x.before[n-1]) + bits.OnesCount64(x.words[n-1])
 }
 
-// All iterates over the members, ascending.
-func (x *Numbered) All() iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
-		for i, w := range x.words {
-			for ; w != 0; w &= w - 1 {
-				if !yield(uint32(i*wordBits + bits.TrailingZeros64(w))) {
-					return
-				}
-			}
-		}
-	}
-}
+// All yields the members in ascending order.
+func (x *Numbered) All() iter.Seq[uint32] { return members(x.words) }

@@ -159,10 +159,7 @@ func (x *spreadDeals) find(number uint32, k *state.Kind, stage int) *spreadDeal 
 // dealOut deals free machines, given in the order of acquiring.
 func (d *spreadDeal) dealOut(l *Worker, free []keyedRow, k *state.Kind, stage int) {
 	x := &l.Acquiring.dealt
-	x.rows, d.keys = x.rows[:0], d.keys[:0]
-	for i := range d.spread {
-		d.keys = append(d.keys, l.p.Snap.Supply.Key(d.spread[i].Key))
-	}
+	x.rows, d.keys = x.rows[:0], spread.AppendKeys(d.keys[:0], l.p.Snap.Supply, d.spread)
 	for i := range free {
 		x.rows = append(x.rows, free[i].Row)
 	}
@@ -250,8 +247,7 @@ func (p *Pass) CompareHeads(k *state.Kind, a, b columnar.Row, ownA, ownB bool, v
 	return cmp.Or(late, p.comparePrice(k, a, b), spread.Compare(p.Snap.Supply, va, vb))
 }
 
-// acquireDealt is acquireSpread for needs whose classes do not determine the tuples, or that
-// may use machines that are held for them or for lower ranks.
+// acquireDealt is acquireSpread for needs whose classes do not determine the tuples.
 func (l *Worker) acquireDealt(need int32, k *state.Kind) {
 	sc := &l.Acquiring.Spread
 	l.Acquiring.Spread.Start(l.p.Snap.Supply, k.Spread)

@@ -66,11 +66,7 @@ func (l *Worker) preemptSpread(need int32, k *state.Kind) {
 // indices of l.Acquiring.Spread.Tuples.
 func (l *Worker) spreadPlans(need int32, k *state.Kind) []spreadPlan {
 	sc := &l.Acquiring.Spread
-	keys := make([]int, 0, len(k.Spread))
-	for i := range k.Spread {
-		keys = append(keys, l.p.Snap.Supply.Key(k.Spread[i].Key))
-	}
-	dealt := victims.ByTuple(&l.Worker.Worker, k, keys, sc.TupleOf)
+	dealt := victims.ByTuple(&l.Worker.Worker, k, sc.Keys(), sc.TupleOf)
 	sc.ClearTuples()
 	var plans []spreadPlan
 	planOf := func(r columnar.Row) *spreadPlan {

@@ -124,10 +124,8 @@ func (l *Worker) selectAny(k *state.Kind, scope *victims.UnitScope) *selection {
 // selectUnits is selectFor for the need and cluster that the selection holds.
 func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int64) *selection {
 	s := &l.sel
-	s.worker, s.k, s.scope, s.want, s.keys = l, k, scope, want, s.keys[:0]
-	for i := range k.Spread {
-		s.keys = append(s.keys, l.p.Snap.Supply.Key(k.Spread[i].Key))
-	}
+	s.worker, s.k, s.scope, s.want = l, k, scope, want
+	s.keys = spread.AppendKeys(s.keys[:0], l.p.Snap.Supply, k.Spread)
 	if s.picks.inPlan.Top() == 0 || s.picks.inPlan.Top() < l.p.Snap.Supply.RowMax() {
 		s.picks.inPlan.Grow(l.p.Snap.Supply.RowMax())
 	}

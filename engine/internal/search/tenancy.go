@@ -9,6 +9,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/records"
+	"github.com/tonnage/tonnage/engine/internal/spread"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
 	"github.com/tonnage/tonnage/engine/internal/units"
@@ -116,7 +117,9 @@ func nothingObtainable(l *Worker, need int32, k *state.Kind) bool {
 	if k.Same || l.p.Opts.Explain || l.p.Reserved.Had(need) || l.p.AnyFree(k) {
 		return false
 	}
-	some, known := victims.KnowsCandidates(&l.Worker, k, func(r columnar.Row) bool { return l.p.isPlaced(k, r) })
+	some, known := victims.KnowsCandidates(&l.Worker, k, func(r columnar.Row) bool {
+		return spread.HasAll(l.p.Snap.Supply, r, spread.AppendKeys(nil, l.p.Snap.Supply, k.Spread))
+	})
 	if some = some || l.p.Lines[need].Is(state.HasCandidates); !some {
 		return known
 	}
@@ -125,16 +128,6 @@ func nothingObtainable(l *Worker, need int32, k *state.Kind) bool {
 	}
 	l.Visit(need)
 	l.p.Lines[need].Status |= state.HasCandidates
-	return true
-}
-
-// isPlaced reports whether a machine has every key that hard spread constrains for a kind.
-func (p *Pass) isPlaced(k *state.Kind, r columnar.Row) bool {
-	for i := range k.Spread {
-		if p.Snap.Supply.Values(p.Snap.Supply.Key(k.Spread[i].Key))[r] == 0 {
-			return false
-		}
-	}
 	return true
 }
 

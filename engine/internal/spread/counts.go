@@ -41,19 +41,29 @@ type tuple struct {
 // Start prepares the counts for constraints.
 func (sc *Scratch) Start(t *supply.Table, constraints []model.Spread) {
 	sc.t = t
-	sc.keys, sc.skew = sc.keys[:0], sc.skew[:0]
+	sc.keys, sc.skew = AppendKeys(sc.keys[:0], t, constraints), sc.skew[:0]
 	for len(sc.Counts) < len(constraints) {
 		sc.Counts = append(sc.Counts, map[uint32]int32{})
 		sc.Floor = append(sc.Floor, map[uint32]bool{})
 	}
 	for i, s := range constraints {
-		sc.keys = append(sc.keys, t.Key(s.Key))
 		sc.skew = append(sc.skew, s.MaxSkew)
 		clear(sc.Counts[i])
 		clear(sc.Floor[i])
 	}
 	sc.ClearTuples()
 	sc.forgetLeast()
+}
+
+// Keys returns the key columns of the constraints that Start was called with; valid until its next call, read-only.
+func (sc *Scratch) Keys() []int { return sc.keys }
+
+// AppendKeys appends the key columns of constraints, in their order.
+func AppendKeys(keys []int, t *supply.Table, constraints []model.Spread) []int {
+	for i := range constraints {
+		keys = append(keys, t.Key(constraints[i].Key))
+	}
+	return keys
 }
 
 // HasAll reports whether a machine has a value of each of some keys.
