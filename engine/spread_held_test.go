@@ -10,8 +10,8 @@ import (
 	"github.com/tonnage/tonnage/internal/fleet"
 )
 
-// TestSpreadOverZonesWithHeldMachines: Needs that are spread over zones find most Idle machines held for one of them. Machines have
-// cores, or memory, or both: what is held for a Need may not help it, and counts for the minimum all the same.
+// TestSpreadOverZonesWithHeldMachines: Needs are spread over zones, and most Idle machines are held for one of these Needs. A machine has
+// cores, or memory, or both. So a machine may be held for a Need that it does not help; the minimum of the skew counts its zone nevertheless.
 func TestSpreadOverZonesWithHeldMachines(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
 	for _, seed := range fleetSeeds(fleetsToTry() / 2) {

@@ -43,11 +43,11 @@ func TestTurnsBetweenTenantsThatFindNothing(t *testing.T) {
 	}
 }
 
-// TestWhatATenantCanJustSpare: a tenant gives what leaves it exactly its share, and another one takes what brings it exactly to its own; one
-// core less on either side, and nothing is preempted.
+// TestWhatATenantCanJustSpare: a tenant may give a machine if it keeps exactly its share, and another tenant may take it if it then has exactly its
+// share. If the share of the one who gives is a millicore larger, or that of the other a millicore smaller, nothing is preempted.
 func TestWhatATenantCanJustSpare(t *testing.T) {
 	for _, c := range []struct {
-		giver, taker int64 // cores of the share
+		giver, taker int64 // millicores of the share
 		want         int
 	}{
 		{8000, 4000, 1}, {8001, 4000, 0}, {8000, 3999, 0}, {7999, 4001, 1},

@@ -177,8 +177,9 @@ func (x *evenness) allows(t *tupleLayout, at []int) bool {
 	return true
 }
 
-// acquireSpread acquires under hard spread: Idle machines, then Speculative ones; in each stage those last that are held for
-// lower ranks. The Need has taken already what is held for it, as far as that helps; the rest of that counts for the minima.
+// acquireSpread acquires under hard spread: Idle machines, then Speculative ones. In each stage, machines that are held for lower
+// ranks come last. The Need has already taken those of its own held machines that help it; its other held machines are
+// counted when the minima are found.
 func (l *Worker) acquireSpread(need int32, k *state.Kind) {
 	t, x := l.p.Stock.Layouts[k.Number], &l.Acquiring.even
 	if t == nil {

@@ -12,8 +12,9 @@ import (
 
 // acquireSpreadFit acquires under hard spread with AcquireFit: Idle machines, then Speculative ones. Each
 // step takes, among the machines that the skew allows, the one that costs least for what it covers of what is
-// missing; among equals the first in the order of acquiring. Those held for lower ranks go last. The Need has taken
-// already what is held for it, as far as that helps; the rest of that counts for the minima.
+// missing; among equals the first in the order of acquiring. Machines that are held for lower ranks
+// come last. The Need has already taken those of its own held machines that help it; its other held machines are
+// counted when the minima are found.
 func (l *Worker) acquireSpreadFit(need int32, k *state.Kind) {
 	f := l.fitterOf()
 	if t := l.p.Stock.Layouts[k.Number]; t != nil {

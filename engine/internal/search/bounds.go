@@ -214,9 +214,9 @@ func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	b.sumListed(l, at, k)
 }
 
-// relist corrects the list of a domain by what was lost since the list was made. It lists anew what a gang offers if one of the gang's machines was
-// lost. It lists anew all machines that drain or were acquired, since another need may count on them now. Other machines that were lost leave the
-// list, and none of them comes back.
+// relist updates the list of a domain after machines were lost. If a gang has lost a machine, relist lists the gang's machines
+// again. It lists all draining and acquired machines again, since another need may count on them now. It removes every other machine that was
+// lost; such a machine never returns to the list.
 func (b *domainBounds) relist(l *Worker, at int, k *state.Kind) {
 	x, t := &b.list[at], &l.p.st.Gangs
 	lost := l.Finding.Lost[x.lost:]

@@ -36,7 +36,7 @@ type Shares struct {
 	holder []int32      // by row: 1 + the tenant that has the machine; 0 = none
 	full   []bool       // by class: one machine more would bring the taker above its share
 	fullOf fullness     // what full was computed for
-	// Changes is a version counter of who has what, Raised one of the tenants that are above: it grows when a tenant comes to be above its share.
+	// Changes counts the machines that went from one tenant to another. Raised counts how often a tenant came to have more than its share.
 	Changes, Raised int
 }
 

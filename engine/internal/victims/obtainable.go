@@ -29,8 +29,8 @@ type takerOf struct {
 
 // unitsState is a version of what may be taken. While it stays the same, what may be taken only gets less.
 type unitsState struct {
-	units  uint64 // of the units, whoever takes them
-	raised int    // of the tenants that are above their share
+	units  uint64 // UnitsVersion
+	raised int    // Shares.Raised
 }
 
 // bestOf is what is known of a taker and a kind.
