@@ -267,7 +267,7 @@
 // rely on that: in search/tenancy.go nothingToReclaim is never true of a Need under hard spread, and
 // nothingObtainable only while no machine is free for it; and the second chance, below. Beside the rule:
 //
-//   - acquireOnly, in acquire/spread.go and again in acquire/spread_fit.go, does not ask: any first
+//   - acquireOnly in acquire/spread.go, and acquireOnly in acquire/spread_fit.go, do not ask: any first
 //     machine is allowed.
 //   - Machines held for the Need are taken whatever the skew: Acquire in
 //     acquire/acquire.go, takeFree in search/spread.go, and nextSpread in preempt/spread.go. They count in the skew of what follows.
