@@ -29,6 +29,7 @@ func BenchmarkCarriedOut(b *testing.B) {
 		{"cheapest", func(*engine.Options, *script) {}},
 		{"fit", func(o *engine.Options, _ *script) { o.Acquire = engine.AcquireFit }},
 		{"victims=machine", func(o *engine.Options, _ *script) { o.Victims = engine.VictimsMachine }},
+		{"priorities", func(_ *engine.Options, x *script) { manyPriorities(b, x, 100) }},
 		{"tenants", func(o *engine.Options, x *script) { o.Tenancy.Tenants = equalShares(x, tenants) }},
 	} {
 		b.Run(fmt.Sprintf("rung=%s/%s", rung.Name, c.name), func(b *testing.B) {
@@ -61,6 +62,35 @@ func BenchmarkCarriedOut(b *testing.B) {
 				x.stop()
 			}
 		})
+	}
+}
+
+// manyPriorities gives each row one of so many priorities, a thousand apart, in place of its own.
+func manyPriorities(b *testing.B, x *script, priorities int) {
+	type priced struct {
+		of       *model.Profile
+		priority int32
+	}
+	made := map[priced]*model.Profile{}
+	for _, c := range x.demand.Clusters() {
+		rows := x.demand.Rows(c)
+		for i := range rows {
+			at := priced{rows[i].Profile, 1000 * int32(x.rng.IntN(priorities))}
+			if made[at] == nil {
+				p := at.of
+				profile, err := model.NewProfile(model.ProfileSpec{
+					Requirements: p.Requirements(), Spread: p.Spread(), Priority: at.priority, Interruption: p.Interruption(), Reclamation: p.Reclamation(),
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				made[at] = profile
+			}
+			rows[i].Profile = made[at]
+		}
+		if err := x.demand.Replace(c, rows); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

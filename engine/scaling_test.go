@@ -141,6 +141,26 @@ var scales = []struct {
 			}
 		}
 	}},
+	{"rows over zones that preempt, with a priority for each row", func(x *scaled) {
+		for i := range x.n {
+			low := fmt.Sprint("low", i%10)
+			x.machine(low, nil).Zone = fmt.Sprint("z", i%3)
+			x.need(low, model.ProfileSpec{Priority: int32(100 * i)}, 1, "")
+			if i%2 == 0 {
+				x.need(fmt.Sprint("c", i%10), spreadOver(int32(100*(x.n+i)), model.KeyZone), 1, "")
+			}
+		}
+	}},
+	{"gangs that preempt in racks, with a priority for each gang", func(x *scaled) {
+		for i := range x.n {
+			low := fmt.Sprint("low", i%10)
+			x.machine(low, map[string]string{keyRack: fmt.Sprint("r", i/4)})
+			x.need(low, model.ProfileSpec{Priority: 1}, 1, "")
+			if i%8 == 0 {
+				x.need(fmt.Sprint("c", i%10), sameRack(int32(100+i)), 2, "")
+			}
+		}
+	}},
 	{"chains of preemption with a priority for each row", func(x *scaled) {
 		for i := range x.n {
 			low, high := fmt.Sprint("low", i%10), fmt.Sprint("high", i%10)
@@ -219,6 +239,11 @@ func losers(x *scaled, unclaimed int) {
 // inZone is a profile of machines of one zone.
 func inZone(priority int32, zone string) model.ProfileSpec {
 	return model.ProfileSpec{Priority: priority, Requirements: []model.Requirement{{Key: model.KeyZone, Operator: model.In, Values: []string{zone}}}}
+}
+
+// sameRack is a profile of machines of one rack.
+func sameRack(priority int32) model.ProfileSpec {
+	return model.ProfileSpec{Priority: priority, Requirements: []model.Requirement{{Key: keyRack, Operator: model.Same}}}
 }
 
 // spreadOver is a profile whose machines differ by at most one in each key.

@@ -1,6 +1,8 @@
 package preempt
 
 import (
+	"math"
+
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/holds"
 	"github.com/tonnage/tonnage/engine/internal/plan"
@@ -46,8 +48,12 @@ func (l *Worker) preemptByGangs() {
 	l.SpareDrains(holds.NoRank)
 	t := l.FindTurns()
 	l.excess.begin(l.Arena, len(l.p.Snap.Clusters))
-	since := l.EventsVersion()
+	since, priority := l.EventsVersion(), int64(math.MaxInt64)
 	for rank := t.Next(0); rank < len(l.p.Order); rank = t.Next(rank + 1) {
+		if at := int64(l.p.Kinds[l.p.KindAt[rank]].Priority); at != priority {
+			l.p.ForgetDomains()
+			priority = at
+		}
 		if t.Marks[rank]&victims.HasTurn != 0 {
 			had := len(l.p.Preempted.Victims)
 			since = l.turnAt(t, rank, since)

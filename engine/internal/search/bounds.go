@@ -403,6 +403,7 @@ func (l *Worker) boundFor(k *state.Kind, pool *victims.UnitPool) *domainBounds {
 	if b == nil {
 		b = l.p.st.domainBounds.Lend()
 		l.p.boundsOf[k.Number], b.voided = b, -1
+		l.p.st.bounded = append(l.p.st.bounded, k.Number)
 	}
 	if b.voided != l.p.Reserved.Voided() {
 		b.formBound(l, k, d, pool)
@@ -447,7 +448,9 @@ func (b *domainBounds) formBound(l *Worker, k *state.Kind, d *domains.Index, poo
 		b.at = map[uint32]int32{}
 	}
 	clear(b.at)
-	for _, ds := range d.Of(k.Matcher).List {
+	free := d.Of(k.Matcher).List
+	b.list = slices.Grow(b.list, len(free)+len(pool.List))
+	for _, ds := range free {
 		b.add(ds.Value).shelves = ds.Shelves
 	}
 	for _, x := range pool.List {

@@ -333,7 +333,7 @@ func (s *selection) headOf(i int) columnar.Row {
 	if !listing && s.reader.outside.IsSet(i) && c < len(f.Rows) && !s.picks.inPlan.Has(uint32(f.Rows[c])) {
 		return f.Rows[c] // unchanged since it was found
 	}
-	if !s.worker.p.HasLeft(f) {
+	if victims.IsShut(&s.worker.p.Pass, f) || !s.worker.p.HasLeft(f) {
 		return columnar.None
 	}
 	for c = max(c, s.worker.FirstOpen(f.Alike, s.cluster)); c < len(f.Rows) && (s.picks.inPlan.Has(uint32(f.Rows[c])) || !s.isFreeOf(f.Alike, f.Rows[c]) || !s.isPlaced(f.Rows[c])); c++ {
@@ -345,6 +345,7 @@ func (s *selection) headOf(i int) columnar.Row {
 		s.reader.outside.Set(i, c)
 	}
 	if c == len(f.Rows) {
+		victims.NoteShut(&s.worker.Worker, f)
 		return columnar.None
 	}
 	return f.Rows[c]
@@ -373,6 +374,7 @@ func (s *selection) moreVictimGroups() bool {
 	s.reader.victimGroupTo = len(s.scope.VictimGroups)
 	s.reader.cursors.Grow(s.reader.victimGroupTo)
 	s.reader.outside.Grow(s.reader.victimGroupTo)
+	s.evenly.firsts.Grow(s.reader.victimGroupTo)
 	return true
 }
 

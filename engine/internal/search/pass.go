@@ -20,6 +20,7 @@ type Store struct {
 	victims.Store
 	boundsOf     []*domainBounds
 	domainBounds reuse.Stock[domainBounds]
+	bounded      []uint32 // kinds with bounds
 }
 
 // Begin begins the pass of a cycle.
@@ -38,7 +39,17 @@ func (p *Pass) Lay(l *Worker) {
 func (p *Pass) Forget() {
 	p.Pass.Forget()
 	p.st.boundsOf = reuse.Resize(p.st.boundsOf, len(p.Kinds))
-	p.boundsOf = p.st.boundsOf
+	p.boundsOf, p.st.bounded = p.st.boundsOf, p.st.bounded[:0]
+}
+
+// ForgetDomains forgets what the turns of one priority have found in domains: those of the next read none of it.
+func (p *Pass) ForgetDomains() {
+	p.st.TakeBackDomains()
+	for _, kind := range p.st.bounded {
+		p.boundsOf[kind] = nil
+	}
+	p.st.bounded = p.st.bounded[:0]
+	p.st.domainBounds.TakeBack()
 }
 
 // LeaveBehind gives back what was lent for the cycle, and saves what the next one builds on.

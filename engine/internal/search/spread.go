@@ -9,6 +9,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/ranks"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
+	"github.com/tonnage/tonnage/engine/internal/victims"
 )
 
 // planSpread simulates what phase 1 would do under hard spread once the victims are free. Each
@@ -153,6 +154,8 @@ func (w *skewWalk) layFloor() {
 			w.sel.eachOfGangs(func(r columnar.Row, _ int64) { note(r) })
 		}
 	} else {
+		for w.sel.moreVictimGroups() {
+		}
 		w.sel.eachMachine(nil, func(r columnar.Row, _ int64) { note(r) })
 	}
 	sc.FloorAtOwn()
@@ -161,7 +164,7 @@ func (w *skewWalk) layFloor() {
 // eachFirst calls f for the first machine of each victim group that the need could have. It
 // stops when all values count.
 func (w *skewWalk) eachFirst(f func(columnar.Row)) {
-	for i := w.sel.scope.NextLive(0); i < len(w.sel.scope.VictimGroups) && !w.floorFull(); i = w.sel.scope.NextLive(i + 1) {
+	for i := w.sel.scope.NextLive(0); !w.floorFull() && (i < len(w.sel.scope.VictimGroups) || w.sel.moreVictimGroups()); i = w.sel.scope.NextLive(i + 1) {
 		x := &w.sel.scope.VictimGroups[i]
 		if w.sel.k.AcceptsClass(x.Class) && !w.sel.isBarred(x) && w.sel.offered(x) && w.first(i) {
 			f(x.Rows[w.sel.evenly.firsts.At(i)])
@@ -187,7 +190,7 @@ func (w *skewWalk) floorFull() bool {
 // none.
 func (w *skewWalk) first(i int) bool {
 	f := &w.sel.scope.VictimGroups[i]
-	if !w.sel.worker.p.HasLeft(f) {
+	if victims.IsShut(&w.sel.worker.p.Pass, f) || !w.sel.worker.p.HasLeft(f) {
 		return false
 	}
 	c := max(w.sel.evenly.firsts.At(i), w.sel.worker.FirstOpen(f.Alike, w.sel.cluster))
@@ -195,8 +198,11 @@ func (w *skewWalk) first(i int) bool {
 		w.sel.worker.Figures.Probes++
 		c++
 	}
-	w.sel.evenly.firsts.Set(i, c)
-	return c < len(f.Rows)
+	if w.sel.evenly.firsts.Set(i, c); c < len(f.Rows) {
+		return true
+	}
+	victims.NoteShut(&w.sel.worker.Worker, f)
+	return false
 }
 
 // allows reports whether the skew permits a machine.
@@ -393,10 +399,9 @@ func (w *skewWalk) allowsAny(u *units.Unit) bool {
 
 // bestVictimGroup returns the first unit without a gang whose machine the skew allows.
 func (w *skewWalk) bestVictimGroup() (u units.Unit, ok bool) {
-	victimGroups := w.sel.scope.VictimGroups
-	tier := int32(0) // of the unit that was found
-	for i := w.sel.scope.NextLive(w.sel.reader.victimGroupAt); i < w.sel.reader.victimGroupTo; i = w.sel.scope.NextLive(i + 1) {
-		f := &victimGroups[i]
+	tier := int32(0) // of the unit that was found; no tier is listed in part
+	for i := w.sel.scope.NextLive(w.sel.reader.victimGroupAt); i < w.sel.reader.victimGroupTo || !ok && w.sel.moreVictimGroups(); i = w.sel.scope.NextLive(i + 1) {
+		f := &w.sel.scope.VictimGroups[i]
 		if ok && f.Tier != tier {
 			break
 		}

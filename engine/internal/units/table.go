@@ -1,6 +1,8 @@
 package units
 
 import (
+	"math"
+
 	"github.com/tonnage/tonnage/bitmap"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
@@ -16,7 +18,15 @@ type ClassVictims struct {
 	Alikes   []*Alike
 	Broken   []columnar.Row // members of broken gangs
 	Gangs    []int32
+	// Plain is the alikes that are no excess, by level. Nobody can take a machine of those before Shut, nor of any of them
+	// that has a level below ShutBelow. See IsShut in package victims.
+	Plain     []*Alike
+	Shut      int
+	ShutBelow int32
 }
+
+// Reopen forgets that nobody can take some of the machines.
+func (x *ClassVictims) Reopen() { x.Shut, x.ShutBelow = 0, math.MinInt32 }
 
 // VictimTable is the victims of all classes.
 type VictimTable struct {
@@ -27,6 +37,8 @@ type VictimTable struct {
 	From    []uint32
 	// Most is, by class, the highest priority that will ask; nil = not known.
 	Most []int32
+	// Opened is how many of the reservations that have ended in the pass ClassVictims.Shut takes into account.
+	Opened int
 	// Serial counts the listings of classes. roster is by matcher.
 	Serial  uint64
 	Rosters reuse.Stock[Roster]
@@ -54,7 +66,7 @@ type FoundRow struct {
 
 // Forget empties the table for the next pass.
 func (t *VictimTable) Forget() {
-	t.Of, t.Most = t.Of[:0], nil
+	t.Of, t.Most, t.Opened = t.Of[:0], nil, 0
 	t.Rosters.TakeBack()
 	clear(t.Roster)
 }

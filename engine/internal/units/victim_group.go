@@ -50,6 +50,9 @@ var ReadMin = VictimGroupsRoom
 // VictimGroup is machines without a gang that are alike as victims, as one scope has them.
 type VictimGroup struct {
 	*Alike
+	// Of the alike, copied for walks over very many groups: to follow the pointer is a wait for memory.
+	Class uint32
+	Level int32
 	Score float64
 	Band  float64
 	// Victim groups of one tier have keys that differ in the id alone; their machines are
@@ -57,10 +60,16 @@ type VictimGroup struct {
 	Tier int32
 	// First is a lower bound of the id ranks of its machines. Within a tier victim groups are
 	// sorted by it.
-	First uint32
+	First  uint32
+	Excess bool // of the alike, as Class and Level are
 	// Gone: no machine is left. skip is an index: all victim groups before it are gone too.
 	Gone bool
 	Skip int32
+}
+
+// GroupOf returns the victim group that an alike is in a scope, with the terms of its order but for First and Tier.
+func GroupOf(a *Alike, score, band float64) VictimGroup {
+	return VictimGroup{Alike: a, Class: a.Class, Level: a.Level, Excess: a.Excess, Score: score, Band: band}
 }
 
 // VictimGroupsRoom is the initial capacity of a scope's list of victim groups.

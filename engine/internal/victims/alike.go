@@ -47,6 +47,7 @@ func (p *Pass) layVictims(t *units.VictimTable) {
 	t.Of = reuse.Grown(t.Of, classes)
 	for c := range t.Of {
 		t.Of[c].Listed = false
+		t.Of[c].Reopen()
 	}
 	clusters := p.st.Clusters
 	t.From = reuse.Resize(t.From, classes+2)
@@ -105,6 +106,7 @@ func (l *Worker) listVictims(t *units.VictimTable, x *units.ClassVictims, class 
 		l.dealAlike(t, x, class)
 	}
 	l.dealLeaving(x, class)
+	sortPlain(x)
 }
 
 // addMember adds a gang's machine, or its gang once.

@@ -66,9 +66,14 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 	}
 	x.SortGroups(l.p.Snap.IDPlaces())
 	for i := x.NextLive(0); i < len(x.VictimGroups); i = x.NextLive(i + 1) {
-		if f := &x.VictimGroups[i]; k.AcceptsClass(f.Class) && l.p.HasLeft(f) && l.FirstOpen(f.Alike, AnyCluster) < len(f.Rows) {
+		f := &x.VictimGroups[i]
+		if IsShut(l.p, f) || !k.AcceptsClass(f.Class) {
+			continue
+		}
+		if l.p.HasLeft(f) && l.FirstOpen(f.Alike, AnyCluster) < len(f.Rows) {
 			return false
 		}
+		NoteShut(l, f)
 	}
 	if x.someUnlisted(l, k) || slices.ContainsFunc(x.Broken, usable) {
 		return false
@@ -85,7 +90,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 // sorts them; that is not needed to know whether there is one.
 func (x *UnitScope) someUnlisted(l *Worker, k *state.Kind) bool {
 	is := func(a *units.Alike) bool {
-		return k.AcceptsClass(a.Class) && l.p.someLeft(a) && l.FirstOpen(a, AnyCluster) < len(a.Rows)
+		return k.AcceptsClass(a.Class) && (a.Excess || a.Level >= shutBelow(l.p, a.Class)) && !isShut(l, a)
 	}
 	if slices.ContainsFunc(x.more.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
 		return true
@@ -116,19 +121,12 @@ const AnyCluster int32 = -1
 // IsThere. Very many machines may be held for others, or be the cluster's own, while very many Needs look for one. So each is looked
 // at once, and again only if it may be there since or another cluster asks: amortized O(1), but for such changes.
 func (l *Worker) FirstOpen(a *units.Alike, cluster int32) int {
-	var changed []columnar.Row
 	p := l.p
-	if !a.Leaving {
-		changed = p.Reserved.Ended
-	} else if a.IsFreeSoon() {
-		changed = p.Preempted.SparedRows
-	}
-	for ; a.Seen < len(changed); a.Seen++ {
-		if r := changed[a.Seen]; p.Snap.View.Class[r] == a.Class {
-			if at, ok := a.Find(r, p.Snap.IDPlaces()); ok {
-				a.Next, a.Own.Next = min(a.Next, at), min(a.Own.Next, at)
-			}
-		}
+	switch {
+	case !a.Leaving:
+		p.Candidates.ended.update(p, a, p.Reserved.Ended)
+	case a.IsFreeSoon():
+		p.Candidates.spared.update(p, a, p.Preempted.SparedRows)
 	}
 	for a.Next = max(a.Next, a.At); a.Next < len(a.Rows) && !p.IsThere(a, a.Rows[a.Next]); {
 		l.Figures.Probes++

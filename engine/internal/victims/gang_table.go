@@ -29,6 +29,8 @@ type gangTable struct {
 	planned []Planned
 	scopes  []*UnitScope
 	domains map[poolDomain]*UnitScope // the scopes on loan
+	// dealtPools are the pools whose units are dealt into domains.
+	dealtPools []*UnitPool
 
 	Round   uint32       // counter that dates marks on gangs and replaces clearing them
 	Turn    uint32       // number of the need's turn that is planned for

@@ -36,6 +36,8 @@ type Candidates struct {
 	Cuts      map[cutKey]*cut // by nested key; built when first needed
 	Cut       *cut            // of the Need at work; nil = its domains are not divided
 	turns     Turns
+	// What may be there again, by class: of Reserved.Ended, and of Preempted.SparedRows.
+	ended, spared classLog
 }
 
 // Preempted is what phase 2 decides; phase 3 and the report read it.
@@ -114,7 +116,7 @@ func (p *Pass) Forget() {
 		x.totalBounds[i].Epoch = 0
 	}
 	p.Candidates.PoolOf, p.Candidates.TotalBounds = x.poolOf, x.totalBounds
-	p.Candidates.turns = Turns{}
+	p.Candidates.turns, p.Candidates.ended, p.Candidates.spared = Turns{}, classLog{}, classLog{}
 }
 
 // LeaveBehind gives back what was lent for the cycle, and saves what the next one builds on.

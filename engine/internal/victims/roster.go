@@ -54,12 +54,6 @@ func (l *Worker) rosterOf(key victimPoolKey) *units.Roster {
 	return x
 }
 
-// complete lists all victim groups of a scope.
-func (x *UnitScope) complete(p *Pass) {
-	for x.Extend(p) {
-	}
-}
-
 // Extend lists more victim groups of a scope, in order; false when there are no more.
 func (x *UnitScope) Extend(p *Pass) bool {
 	had := len(x.VictimGroups)
@@ -82,7 +76,9 @@ func (x *UnitScope) read(p *Pass) {
 		}
 		if m.Next++; p.someLeft(a) {
 			score := p.scoreOf(a, m.Priority)
-			m.Pending = append(m.Pending, units.VictimGroup{Alike: a, Score: score, Band: p.Band(score), First: p.Snap.IDRank(a.Rows[a.At])})
+			f := units.GroupOf(a, score, p.Band(score))
+			f.First = p.Snap.IDRank(a.Rows[a.At])
+			m.Pending = append(m.Pending, f)
 		}
 	}
 	slices.SortFunc(m.Pending, func(a, b units.VictimGroup) int { return units.CompareVictimGroups(&a, &b) })

@@ -82,9 +82,6 @@ func (l *Worker) UnitsFor(k *state.Kind) *UnitPool {
 		pool = l.poolUnits(key)
 		l.p.Candidates.UnitPools[key] = pool
 	}
-	if len(k.Spread) > 0 { // hard spread reads all of them
-		pool.Anywhere.complete(l.p)
-	}
 	return pool
 }
 
@@ -137,7 +134,7 @@ func (x *UnitScope) listVictimGroups(l *Worker, classVictims *units.ClassVictims
 			}
 		}
 		score := l.p.scoreOf(a, key.priority)
-		x.VictimGroups = append(x.VictimGroups, units.VictimGroup{Alike: a, Score: score, Band: l.p.KeyBand(score)})
+		x.VictimGroups = append(x.VictimGroups, units.GroupOf(a, score, l.p.KeyBand(score)))
 	}
 }
 
@@ -149,15 +146,23 @@ func (st *Store) emptyUnitPool() *UnitPool {
 	return p
 }
 
-// TakeBackUnits ends the cycle for the pools and for the scopes that they deal into.
+// TakeBackUnits ends the cycle for the pools.
 func (st *Store) TakeBackUnits() {
-	for _, p := range slices.Backward(st.lent.unitPools.Lent) {
+	st.TakeBackDomains()
+	st.lent.unitPools.TakeBack()
+}
+
+// TakeBackDomains takes back the scopes that pools have dealt their units into. Turns come by priority, and no pool is asked by needs of
+// another one: what the pools of one priority were dealt into serves the next. A pool that is asked again deals again.
+func (st *Store) TakeBackDomains() {
+	for _, p := range slices.Backward(st.Gangs.dealtPools) {
 		for _, x := range slices.Backward(p.List) { // reversed, so that the first is lent first again
 			st.Gangs.scopes = append(st.Gangs.scopes, x)
 		}
-		p.List = p.List[:0]
+		p.List, p.dealt = p.List[:0], false
 	}
-	st.lent.unitPools.TakeBack()
+	st.Gangs.dealtPools = st.Gangs.dealtPools[:0]
+	st.lent.dealt.TakeBack()
 	clear(st.Gangs.domains)
 }
 
@@ -213,9 +218,9 @@ func (l *Worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *Un
 		}
 		n := len(x.VictimGroups)
 		if n == 0 || x.VictimGroups[n-1].VictimGroupKey != f.VictimGroupKey {
-			own := l.p.st.lent.alikes.Lend()
+			own := l.p.st.lent.dealt.Lend()
 			*own = units.Alike{VictimGroupKey: f.VictimGroupKey}
-			x.VictimGroups = append(x.VictimGroups, units.VictimGroup{Alike: own, Score: f.Score, Band: f.Band})
+			x.VictimGroups = append(x.VictimGroups, units.GroupOf(own, f.Score, f.Band))
 			n++
 		}
 		x.VictimGroups[n-1].Count++
@@ -298,6 +303,7 @@ func (pool *UnitPool) DealIntoDomains(l *Worker) {
 
 func (pool *UnitPool) deal(l *Worker) {
 	pool.dealt, pool.lost, pool.rest = true, len(l.Finding.Lost), 0
+	l.p.st.Gangs.dealtPools = append(l.p.st.Gangs.dealtPools, pool)
 	from := &pool.Anywhere
 	if pool.of != nil {
 		from = &pool.of.Anywhere

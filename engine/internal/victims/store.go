@@ -67,4 +67,5 @@ type lentUnits struct {
 	unitPools   reuse.Stock[UnitPool]
 	noUnits     UnitPool
 	alikes      reuse.Stock[units.Alike]
+	dealt       reuse.Stock[units.Alike] // of scopes of domains; until TakeBackDomains
 }

@@ -40,6 +40,8 @@ type Turns struct {
 	// kinds are those whose needs have turns; asked are those of which some need lacks
 	// something.
 	kinds, asked []bool
+	// watched are the kinds that are asked and have no turns.
+	watched []uint32
 	// since is EventsVersion() when kinds was computed.
 	since uint64
 }
@@ -87,7 +89,9 @@ func (l *Worker) FindTurns() *Turns {
 	classVictims.Most = l.mostAsked(t.asked)
 	l.p.findVictimGangs()
 	for i, asks := range t.asked {
-		t.kinds[i] = asks && (l.p.Stock.Skewed[i] != 0 || !l.IsExhausted(uint32(i)))
+		if t.kinds[i] = asks && (l.p.Stock.Skewed[i] != 0 || !l.IsExhausted(uint32(i))); asks && !t.kinds[i] {
+			t.watched = alloc.Append(l.Arena, t.watched, uint32(i))
+		}
 	}
 	for _, other := range l.p.st.Workers {
 		other.Finding.outlines, other.Finding.short = other.Finding.outlines[:0], other.Finding.short[:0]
@@ -238,8 +242,10 @@ func (l *Worker) Watch(t *Turns, from int) {
 	}
 	t.since = l.EventsVersion()
 	var more []bool
-	for i := range l.p.Kinds {
-		if t.kinds[i] || !t.asked[i] || l.IsExhausted(uint32(i)) {
+	watched := t.watched[:0]
+	for _, i := range t.watched {
+		if l.IsExhausted(i) {
+			watched = append(watched, i)
 			continue
 		}
 		if t.kinds[i] = true; more == nil {
@@ -247,6 +253,7 @@ func (l *Worker) Watch(t *Turns, from int) {
 		}
 		more[i] = true
 	}
+	t.watched = watched
 	if more == nil {
 		return
 	}
