@@ -377,8 +377,8 @@
 //   - It has few values: add it to VictimGroupKey, unless the class of the machine
 //     decides it, which is in that key, as price and shape are, and to CompareTiers.
 //     VictimGroup has the fields of VictimGroupKey. Only a figure that is not in that
-//     key, as one that depends on the preemptor, is added to VictimGroup, in the three
-//     places that make one (victims/roster.go, and two in victims/scope.go). If it is
+//     key, as one that depends on the preemptor, is added to VictimGroup and to GroupOf,
+//     which makes one, called once in victims/roster.go and twice in victims/scope.go. If it is
 //     compared last, it stands in Key anywhere behind the score: machines of gangs and
 //     of none are never equal in class. If it stands before the band, see the list
 //     below. ofVictimGroup fills it, and single for the machines of lost gangs, which

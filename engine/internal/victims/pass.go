@@ -8,6 +8,7 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
 	"github.com/tonnage/tonnage/engine/internal/tenancy"
+	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -116,7 +117,7 @@ func (p *Pass) Forget() {
 		x.totalBounds[i].Epoch = 0
 	}
 	p.Candidates.PoolOf, p.Candidates.TotalBounds = x.poolOf, x.totalBounds
-	p.Candidates.turns, p.Candidates.ended, p.Candidates.spared = Turns{}, classLog{}, classLog{}
+	p.Candidates.turns, p.Candidates.ended, p.Candidates.spared = Turns{}, classLog{state: model.Configured}, classLog{state: model.Draining}
 }
 
 // LeaveBehind gives back what was lent for the cycle, and saves what the next one builds on.
