@@ -36,10 +36,12 @@ type victimPoolKey struct {
 	priority int32
 }
 
-// victimPool is the candidates of a key in the order of victims: excess first, then, for Needs with Same, what Needs of
+// victimPool is the candidates of a matcher and priority in the order of victims: excess first, then, for Needs with Same, what Needs of
 // lower priority have acquired, by their priority and then by id; then by score, the highest first, then by id.
 type victimPool struct {
 	VictimList
+	priority int32
+	ended    int                      // how many of Reserved.Ended the list takes into account
 	byDomain map[uint32]*VictimList   // by value of the matcher's Same key; built on first use
 	dealt    []tupleVictims           // by keys of hard spread
 	byTuple  map[uint32][][]Candidate // by kind: see ByTuple
@@ -57,30 +59,53 @@ type VictimList struct {
 	At   int // those before have been taken
 }
 
-// VictimPool returns the pool of a kind, built on first use. Reservations, priorities and what
-// is excess do not change during phase 2; which machines are victims does, so readers check.
-// Needs have their turns by priority, the highest first. So pools of a higher priority are read no more, and their
-// memory serves those of the next one.
+// VictimPool returns the pool of a kind, built on first use. Priorities and what is excess do not change during phase 2; which machines
+// are victims does, so readers check.
+// Needs have their turns by priority, the highest first. So pools of a higher priority are read no more, and become
+// those of the next one: with a priority for each Need to build each anew takes Needs times machines.
 func (l *Worker) VictimPool(k *state.Kind) *victimPool {
 	x, key := &l.p.Candidates, victimPoolKey{k.Matcher, k.Priority}
 	if x.pools == nil {
-		x.pools = map[victimPoolKey]*victimPool{}
+		x.pools = map[uint32]*victimPool{}
 	}
-	if key.priority != x.priority {
-		l.p.st.lent.pools.TakeBack()
-		clear(x.pools)
-		x.priority = key.priority
-	}
-	pool, ok := x.pools[key]
-	if !ok {
+	pool := x.pools[k.Matcher]
+	switch {
+	case pool == nil || pool.priority < key.priority:
 		pool = l.buildVictimPool(key, k.Same)
-		x.pools[key] = pool
+		x.pools[k.Matcher] = pool
+	case pool.priority > key.priority:
+		pool.lower(l, key)
 	}
 	return pool
 }
 
+// lower makes a pool that of a lower priority. All scores fall by as much, but for rounding: the candidates are nearly sorted.
+func (x *victimPool) lower(l *Worker, key victimPoolKey) {
+	kept := x.List[:0]
+	for _, c := range x.List {
+		l.Figures.Probes++
+		if c.priority >= key.priority || l.p.Preempted.VictimOf.Has(uint32(c.Row)) {
+			continue
+		}
+		if !c.acquired {
+			c.Score = l.p.Score(c.Row, key.priority, c.priority)
+		}
+		kept = append(kept, c)
+	}
+	x.begin(key.priority, kept)
+	for ; x.ended < len(l.p.Reserved.Ended); x.ended++ {
+		r := l.p.Reserved.Ended[x.ended]
+		if l.p.Snap.View.State[r] == model.Configured && l.p.Snap.Classes[l.p.Snap.View.Class[r]].Matches(key.matcher) {
+			x.add(l, key, r)
+		}
+	}
+	x.sort(l)
+}
+
 func (l *Worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
-	pool := l.p.st.emptyPool()
+	pool := l.p.st.lent.pools.Lend()
+	pool.begin(key.priority, pool.List[:0])
+	pool.ended = len(l.p.Reserved.Ended)
 	if same {
 		for _, m := range l.p.Candidates.leaving { // without gangs these are acquired
 			if m.priority < key.priority && l.p.Snap.Classes[m.class].Matches(key.matcher) {
@@ -91,34 +116,41 @@ func (l *Worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	if rows := l.p.Snap.Supply.Matching(model.Configured, key.matcher); rows != nil {
 		l.addVictims(pool, key, rows)
 	}
-	slices.SortFunc(pool.List, func(a, b Candidate) int {
+	pool.sort(l)
+	return pool
+}
+
+// begin begins a pool of candidates for a priority.
+func (x *victimPool) begin(priority int32, list []Candidate) {
+	x.List, x.At, x.byDomain, x.dealt, x.byTuple, x.priority = list, 0, nil, nil, nil, priority
+}
+
+// sort sorts the candidates into the order of victims.
+func (x *victimPool) sort(l *Worker) {
+	slices.SortFunc(x.List, func(a, b Candidate) int {
 		return cmp.Or(exact.TrueFirst(a.Excess, b.Excess), exact.TrueFirst(a.acquired, b.acquired),
 			cmp.Compare(b.Score, a.Score), cmp.Compare(l.p.Snap.IDRank(a.Row), l.p.Snap.IDRank(b.Row)))
 	})
-	return pool
 }
 
 // addVictims adds the Configured machines among some rows that may be preempted to a pool, and that nobody has taken.
 func (l *Worker) addVictims(pool *victimPool, key victimPoolKey, rows *roaring.Bitmap) {
 	l.Finding.rows.Initialize(rows)
 	for l.Finding.rows.HasNext() {
-		r := columnar.Row(l.Finding.rows.Next())
-		l.Figures.Probes++
-		priority := l.p.st.Priority[r]
-		if priority >= key.priority || l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
-			continue
-		}
-		pool.List = append(pool.List, Candidate{
-			Row: r, priority: priority, Excess: l.p.IsExcess(r), Score: l.p.Score(r, key.priority, priority),
-		})
+		pool.add(l, key, columnar.Row(l.Finding.rows.Next()))
 	}
 }
 
-// emptyPool returns an empty pool, with the memory of an earlier one.
-func (st *Store) emptyPool() *victimPool {
-	p := st.lent.pools.Lend()
-	p.List, p.At, p.byDomain, p.dealt, p.byTuple = p.List[:0], 0, nil, nil, nil
-	return p
+// add adds a Configured machine that the matcher accepts, if it may be preempted and nobody has taken it.
+func (x *victimPool) add(l *Worker, key victimPoolKey, r columnar.Row) {
+	l.Figures.Probes++
+	priority := l.p.st.Priority[r]
+	if priority >= key.priority || l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
+		return
+	}
+	x.List = append(x.List, Candidate{
+		Row: r, priority: priority, Excess: l.p.IsExcess(r), Score: l.p.Score(r, key.priority, priority),
+	})
 }
 
 // VictimsIn returns the candidates of a kind in one domain, in the pool's order.

@@ -24,9 +24,8 @@ type Pass struct {
 
 // Candidates is what phase 2 could preempt, and the memory of its search. Nothing else reads it, but for figures.
 type Candidates struct {
-	// Machine by machine: the pools of the priority at work.
-	pools     map[victimPoolKey]*victimPool
-	priority  int32
+	// Machine by machine: the pools by matcher, each of the priority that asked last.
+	pools     map[uint32]*victimPool
 	noVictims *victimPool
 	// By kind: what could be preempted, nil = not computed yet; bounds of what VictimsMachine finds in each domain.
 	PoolOf      []*victimPool
