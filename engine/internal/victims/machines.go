@@ -41,7 +41,6 @@ type victimPoolKey struct {
 type victimPool struct {
 	VictimList
 	priority int32
-	ended    int                      // how many of Reserved.Ended the list takes into account
 	byDomain map[uint32]*VictimList   // by value of the matcher's Same key; built on first use
 	dealt    []tupleVictims           // by keys of hard spread
 	byTuple  map[uint32][][]Candidate // by kind: see ByTuple
@@ -59,10 +58,10 @@ type VictimList struct {
 	At   int // those before have been taken
 }
 
-// VictimPool returns the pool of a kind, built on first use. Priorities and what is excess do not change during phase 2; which machines
-// are victims does, so readers check.
+// VictimPool returns the pool of a kind, built on first use. Reservations, priorities and what
+// is excess do not change during phase 2; which machines are victims does, so readers check.
 // Needs have their turns by priority, the highest first. So pools of a higher priority are read no more, and become
-// those of the next one: with a priority for each Need to build each anew takes Needs times machines.
+// those of the next one: to list and sort them anew, with a priority for each Need, took most of a cycle.
 func (l *Worker) VictimPool(k *state.Kind) *victimPool {
 	x, key := &l.p.Candidates, victimPoolKey{k.Matcher, k.Priority}
 	if x.pools == nil {
@@ -93,19 +92,12 @@ func (x *victimPool) lower(l *Worker, key victimPoolKey) {
 		kept = append(kept, c)
 	}
 	x.begin(key.priority, kept)
-	for ; x.ended < len(l.p.Reserved.Ended); x.ended++ {
-		r := l.p.Reserved.Ended[x.ended]
-		if l.p.Snap.View.State[r] == model.Configured && l.p.Snap.Classes[l.p.Snap.View.Class[r]].Matches(key.matcher) {
-			x.add(l, key, r)
-		}
-	}
 	x.sort(l)
 }
 
 func (l *Worker) buildVictimPool(key victimPoolKey, same bool) *victimPool {
 	pool := l.p.st.lent.pools.Lend()
 	pool.begin(key.priority, pool.List[:0])
-	pool.ended = len(l.p.Reserved.Ended)
 	if same {
 		for _, m := range l.p.Candidates.leaving { // without gangs these are acquired
 			if m.priority < key.priority && l.p.Snap.Classes[m.class].Matches(key.matcher) {
@@ -137,20 +129,16 @@ func (x *victimPool) sort(l *Worker) {
 func (l *Worker) addVictims(pool *victimPool, key victimPoolKey, rows *roaring.Bitmap) {
 	l.Finding.rows.Initialize(rows)
 	for l.Finding.rows.HasNext() {
-		pool.add(l, key, columnar.Row(l.Finding.rows.Next()))
+		r := columnar.Row(l.Finding.rows.Next())
+		l.Figures.Probes++
+		priority := l.p.st.Priority[r]
+		if priority >= key.priority || l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
+			continue
+		}
+		pool.List = append(pool.List, Candidate{
+			Row: r, priority: priority, Excess: l.p.IsExcess(r), Score: l.p.Score(r, key.priority, priority),
+		})
 	}
-}
-
-// add adds a Configured machine that the matcher accepts, if it may be preempted and nobody has taken it.
-func (x *victimPool) add(l *Worker, key victimPoolKey, r columnar.Row) {
-	l.Figures.Probes++
-	priority := l.p.st.Priority[r]
-	if priority >= key.priority || l.p.Preempted.VictimOf.Has(uint32(r)) || l.p.Reserved.Live(r) || l.p.Snap.Supply.Departs(r) {
-		return
-	}
-	x.List = append(x.List, Candidate{
-		Row: r, priority: priority, Excess: l.p.IsExcess(r), Score: l.p.Score(r, key.priority, priority),
-	})
 }
 
 // VictimsIn returns the candidates of a kind in one domain, in the pool's order.
