@@ -48,7 +48,7 @@ func (l *Worker) preemptByGangs() {
 	l.SpareDrains(holds.NoRank)
 	t := l.FindTurns()
 	l.excess.begin(l.Arena, len(l.p.Snap.Clusters))
-	since, priority := l.EventsVersion(), int64(math.MaxInt64)
+	since, priority := l.EventsVersion(), int64(math.MaxInt64) // no int32: none yet
 	for rank := t.Next(0); rank < len(l.p.Order); rank = t.Next(rank + 1) {
 		if at := int64(l.p.Kinds[l.p.KindAt[rank]].Priority); at != priority {
 			l.p.ForgetDomains()

@@ -399,7 +399,7 @@ func (w *skewWalk) allowsAny(u *units.Unit) bool {
 
 // bestVictimGroup returns the first unit without a gang whose machine the skew allows.
 func (w *skewWalk) bestVictimGroup() (u units.Unit, ok bool) {
-	tier := int32(0) // of the unit that was found; no tier is listed in part
+	tier := int32(0) // of the unit that was found; settle lists no tier in part, so once a unit is found no more need be listed
 	for i := w.sel.scope.NextLive(w.sel.reader.victimGroupAt); i < w.sel.reader.victimGroupTo || !ok && w.sel.moreVictimGroups(); i = w.sel.scope.NextLive(i + 1) {
 		f := &w.sel.scope.VictimGroups[i]
 		if ok && f.Tier != tier {

@@ -18,8 +18,8 @@ type ClassVictims struct {
 	Alikes   []*Alike
 	Broken   []columnar.Row // members of broken gangs
 	Gangs    []int32
-	// Plain is the alikes that are no excess, by level. Nobody can take a machine of those before Shut, nor of any of them
-	// that has a level below ShutBelow. See IsShut in package victims.
+	// Plain is the alikes that are no excess, sorted by level. Shut is an index in it: nobody can take a machine of the alikes before it, which
+	// are all with a level below ShutBelow; math.MinInt32 = nothing is known. See IsShut in package victims.
 	Plain     []*Alike
 	Shut      int
 	ShutBelow int32
@@ -37,7 +37,7 @@ type VictimTable struct {
 	From    []uint32
 	// Most is, by class, the highest priority that will ask; nil = not known.
 	Most []int32
-	// Opened is how many of the reservations that have ended in the pass ClassVictims.Shut takes into account.
+	// Opened is the read position in Reserved.Ended: up to there Shut and ShutBelow of the classes are true.
 	Opened int
 	// Serial counts the listings of classes. roster is by matcher.
 	Serial  uint64

@@ -50,7 +50,8 @@ var ReadMin = VictimGroupsRoom
 // VictimGroup is machines without a gang that are alike as victims, as one scope has them.
 type VictimGroup struct {
 	*Alike
-	// Of the alike, copied for walks over very many groups: to follow the pointer is a wait for memory.
+	// Of the alike, copied by GroupOf for walks over very many groups: to follow the pointer is a wait for memory. They hide the
+	// alike's own fields.
 	Class uint32
 	Level int32
 	Score float64

@@ -90,7 +90,7 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 // sorts them; that is not needed to know whether there is one.
 func (x *UnitScope) someUnlisted(l *Worker, k *state.Kind) bool {
 	is := func(a *units.Alike) bool {
-		return k.AcceptsClass(a.Class) && (a.Excess || a.Level >= shutBelow(l.p, a.Class)) && !isShut(l, a)
+		return k.AcceptsClass(a.Class) && (a.Excess || a.Level >= shutBelow(l.p, a.Class)) && !noneOpen(l, a)
 	}
 	if slices.ContainsFunc(x.more.Pending, func(f units.VictimGroup) bool { return is(f.Alike) }) {
 		return true

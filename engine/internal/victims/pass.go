@@ -36,7 +36,7 @@ type Candidates struct {
 	Cuts      map[cutKey]*cut // by nested key; built when first needed
 	Cut       *cut            // of the Need at work; nil = its domains are not divided
 	turns     Turns
-	// What may be there again, by class: of Reserved.Ended, and of Preempted.SparedRows.
+	// ended finds machines in Reserved.Ended by class, spared in Preempted.SparedRows. Forget resets them, as the logs begin anew with the pass.
 	ended, spared classLog
 }
 

@@ -152,8 +152,8 @@ func (st *Store) TakeBackUnits() {
 	st.lent.unitPools.TakeBack()
 }
 
-// TakeBackDomains takes back the scopes that pools have dealt their units into. Turns come by priority, and no pool is asked by needs of
-// another one: what the pools of one priority were dealt into serves the next. A pool that is asked again deals again.
+// TakeBackDomains takes back the scopes that pools have dealt their units into, so that their memory serves the next priority: turns come
+// by priority, the highest first, and each pool has one priority. If a pool were asked again all the same, it would deal again.
 func (st *Store) TakeBackDomains() {
 	for _, p := range slices.Backward(st.Gangs.dealtPools) {
 		for _, x := range slices.Backward(p.List) { // reversed, so that the first is lent first again

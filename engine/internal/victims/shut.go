@@ -10,16 +10,16 @@ import (
 
 // While plans are carried out, most machines of low priority are victims already or held for somebody. Then each Need passes over the
 // same victim groups: with a hundred priorities thousands of them. So each class notes up to which priority nobody can take any of its
-// machines. A machine that nobody can take turns takeable only when its reservation ends.
+// plain machines: those that some need claims, in no gang. A victim, or a machine that a plan counts on, stays that for the pass; one that is
+// held can be taken again only when its reservation ends, which Reserved.Ended logs.
 
-// IsShut reports whether it is known that nobody can take a machine of a victim group, because all machines of its class
-// up to its priority are taken or held. False may mean "not known". O(1).
+// IsShut reports whether it is known that nobody can take a machine of a victim group, because no plain machine of its class and
+// of a priority up to its own can be taken. False may mean "not known", as it always does for excess. O(1).
 func IsShut(p *Pass, f *units.VictimGroup) bool {
 	return !f.Excess && f.Level < shutBelow(p, f.Class)
 }
 
-// shutBelow returns the priority below which nobody can take a Configured machine of a class that some need claims and that
-// is in no gang.
+// shutBelow returns the priority below which nobody can take a plain machine of a class; math.MinInt32 if nothing is known.
 func shutBelow(p *Pass, class uint32) int32 {
 	t := &p.st.Gangs.Victims
 	if t.Opened != len(p.Reserved.Ended) {
@@ -38,22 +38,23 @@ func reopen(p *Pass, t *units.VictimTable) {
 	t.Opened = len(p.Reserved.Ended)
 }
 
-// NoteShut notes that nobody can take a machine of a victim group. Amortized O(1) but for reservations that end.
+// NoteShut is called when no machine of a victim group can be taken. If that holds whichever cluster asks, it finds out up to which
+// priority it holds for the class. Amortized O(1), but for reservations that end.
 func NoteShut(l *Worker, f *units.VictimGroup) {
 	if f.Excess || f.Alike.Next < len(f.Rows) || f.Level < shutBelow(l.p, f.Class) {
 		return
 	}
 	x := &l.p.st.Gangs.Victims.Of[f.Class]
-	for x.Shut < len(x.Plain) && isShut(l, x.Plain[x.Shut]) {
+	for x.Shut < len(x.Plain) && noneOpen(l, x.Plain[x.Shut]) {
 		x.Shut++
 	}
-	if x.ShutBelow = x.Priority; x.Shut < len(x.Plain) {
+	if x.ShutBelow = x.Priority; x.Shut < len(x.Plain) { // the list has all machines below that priority
 		x.ShutBelow = x.Plain[x.Shut].Level
 	}
 }
 
-// isShut reports whether nobody can take a machine of an alike.
-func isShut(l *Worker, a *units.Alike) bool {
+// noneOpen reports whether nobody can take a machine of an alike.
+func noneOpen(l *Worker, a *units.Alike) bool {
 	return !l.p.someLeft(a) || l.FirstOpen(a, AnyCluster) == len(a.Rows)
 }
 
