@@ -4,21 +4,29 @@ package reuse
 
 import "slices"
 
-// VectorBlock lends out zeroed vectors until it is emptied.
-type VectorBlock struct{ values []int64 }
+// Block lends out slices until it is emptied.
+type Block[T any] struct{ values []T }
 
-// Empty takes back all vectors: they are lent again.
-func (b *VectorBlock) Empty() { b.values = b.values[:0] }
+// Empty takes back all slices: their memory is lent again.
+func (b *Block[T]) Empty() { b.values = b.values[:0] }
 
-// Take returns n zeros. A full block is replaced by a larger one; vectors that were lent before
+// Take returns n elements, which have whatever their last user left. A full block is replaced by a larger one; slices that were lent before
 // stay valid.
-func (b *VectorBlock) Take(n int) []int64 {
+func (b *Block[T]) Take(n int) []T {
 	if len(b.values)+n > cap(b.values) {
-		b.values = make([]int64, 0, max(2*cap(b.values), 64*n))
+		b.values = make([]T, 0, max(2*cap(b.values), 64*n))
 	}
 	from := len(b.values)
 	b.values = b.values[:from+n]
-	v := b.values[from : from+n : from+n]
+	return b.values[from : from+n : from+n]
+}
+
+// VectorBlock lends out zeroed vectors until it is emptied.
+type VectorBlock struct{ Block[int64] }
+
+// Take returns n zeros, as Block.Take.
+func (b *VectorBlock) Take(n int) []int64 {
+	v := b.Block.Take(n)
 	clear(v)
 	return v
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/domains"
 	"github.com/tonnage/tonnage/engine/internal/exact"
@@ -208,7 +207,7 @@ func (b *domainBounds) listUnits(l *Worker, at int, k *state.Kind) {
 	s.memory.had = list
 	slices.SortFunc(list, units.CompareBoundUnits)
 	if cap(x.units) < len(list) {
-		x.units = alloc.MakeDirty[units.BoundUnit](l.Arena, len(list))
+		x.units = l.p.st.boundUnits.Take(len(list))
 	}
 	x.units = append(x.units[:0], list...)
 	b.sumListed(l, at, k)

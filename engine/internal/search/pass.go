@@ -3,6 +3,7 @@ package search
 import (
 	"github.com/tonnage/tonnage/engine/internal/plan"
 	"github.com/tonnage/tonnage/engine/internal/reuse"
+	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/internal/victims"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
@@ -20,7 +21,9 @@ type Store struct {
 	victims.Store
 	boundsOf     []*domainBounds
 	domainBounds reuse.Stock[domainBounds]
-	bounded      []uint32 // kinds with bounds
+	// Until ForgetDomains: the kinds with bounds, and the machines that these list.
+	bounded    []uint32
+	boundUnits reuse.Block[units.BoundUnit]
 }
 
 // Begin begins the pass of a cycle.
@@ -50,6 +53,7 @@ func (p *Pass) ForgetDomains() {
 	}
 	p.st.bounded = p.st.bounded[:0]
 	p.st.domainBounds.TakeBack()
+	p.st.boundUnits.Empty()
 }
 
 // LeaveBehind gives back what was lent for the cycle, and saves what the next one builds on.

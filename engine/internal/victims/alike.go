@@ -206,9 +206,12 @@ func (p *Pass) alikeFor(t *units.VictimTable, x *units.ClassVictims, key units.V
 	return at
 }
 
-// inSomeDomain returns a copy of an alike with only the machines that lie in a domain of the
-// matcher's Same key.
+// inSomeDomain returns an alike with only the machines that lie in a domain of the matcher's Same key: it itself if all do, as is
+// common, else a copy.
 func (l *Worker) inSomeDomain(of *units.Alike, matcher uint32) *units.Alike {
+	if !slices.ContainsFunc(of.Rows, func(r columnar.Row) bool { return !l.p.InAnyDomain(matcher, r) }) {
+		return of
+	}
 	a := l.p.st.lent.alikes.Lend()
 	*a = units.Alike{VictimGroupKey: of.VictimGroupKey, Rows: alloc.MakeDirty[columnar.Row](l.Arena, len(of.Rows))[:0]}
 	for _, r := range of.Rows {

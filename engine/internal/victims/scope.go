@@ -163,6 +163,7 @@ func (st *Store) TakeBackDomains() {
 	}
 	st.Gangs.dealtPools = st.Gangs.dealtPools[:0]
 	st.lent.dealt.TakeBack()
+	st.lent.dealtRows.Empty()
 	clear(st.Gangs.domains)
 }
 
@@ -226,7 +227,7 @@ func (l *Worker) dealVictimGroup(f *units.VictimGroup, at func(columnar.Row) *Un
 		x.VictimGroups[n-1].Count++
 	}
 	l.p.st.Gangs.dealt = dealt
-	block := alloc.MakeDirty[columnar.Row](l.Arena, len(f.Rows))
+	block := l.p.st.lent.dealtRows.Take(len(f.Rows))
 	for i, r := range f.Rows {
 		if dealt[i] == nil {
 			continue

@@ -67,5 +67,7 @@ type lentUnits struct {
 	unitPools   reuse.Stock[UnitPool]
 	noUnits     UnitPool
 	alikes      reuse.Stock[units.Alike]
-	dealt       reuse.Stock[units.Alike] // of scopes of domains; until TakeBackDomains
+	// Of scopes of domains, until TakeBackDomains: their alikes, and the machines of these.
+	dealt     reuse.Stock[units.Alike]
+	dealtRows reuse.Block[columnar.Row]
 }
