@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 	"github.com/tonnage/tonnage/internal/workload"
 )
+
+var priorities = flag.Int("priorities", 100, "how many priorities the rows of BenchmarkCarriedOut/…/priorities have")
 
 // contendedSeed is a seed for which newRungScript begins with the contended fleet of a rung.
 const contendedSeed = 1
@@ -29,7 +32,7 @@ func BenchmarkCarriedOut(b *testing.B) {
 		{"cheapest", func(*engine.Options, *script) {}},
 		{"fit", func(o *engine.Options, _ *script) { o.Acquire = engine.AcquireFit }},
 		{"victims=machine", func(o *engine.Options, _ *script) { o.Victims = engine.VictimsMachine }},
-		{"priorities", func(_ *engine.Options, x *script) { manyPriorities(b, x, 100) }},
+		{fmt.Sprintf("priorities=%d", *priorities), func(_ *engine.Options, x *script) { manyPriorities(b, x, *priorities) }},
 		{"tenants", func(o *engine.Options, x *script) { o.Tenancy.Tenants = equalShares(x, tenants) }},
 	} {
 		b.Run(fmt.Sprintf("rung=%s/%s", rung.Name, c.name), func(b *testing.B) {

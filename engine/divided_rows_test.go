@@ -9,8 +9,8 @@ import (
 )
 
 // TestGangBetweenDividedRows: two rows share a stamp, and a gang ranks between them. The first row is credited a machine that the gang needs. Then
-// the engine divides the machines of both rows anew, and the second row gets that machine. The second row ranks below the gang, so the gang takes the
-// machine in the next cycle. Until then the gang waits, although there is nothing to preempt.
+// the engine divides the machines of both rows again, and the second row gets that machine. The second row ranks below the gang. So the gang takes
+// the machine in the next cycle. Until then the gang waits, although it can preempt nothing.
 func TestGangBetweenDividedRows(t *testing.T) {
 	const second = int64(1e9)
 	cpu := func(v int64) model.Resources { return model.Resources{{Name: "cpu", Value: v}} }

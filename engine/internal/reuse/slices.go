@@ -10,11 +10,14 @@ type Block[T any] struct{ values []T }
 // Empty takes back all slices: their memory is lent again.
 func (b *Block[T]) Empty() { b.values = b.values[:0] }
 
+// blockMin is the least number of elements that a block is made for.
+const blockMin = 512
+
 // Take returns n elements, which have whatever their last user left. A full block is replaced by a larger one; slices that were lent before
 // stay valid.
 func (b *Block[T]) Take(n int) []T {
 	if len(b.values)+n > cap(b.values) {
-		b.values = make([]T, 0, max(2*cap(b.values), 64*n))
+		b.values = make([]T, 0, max(2*cap(b.values), n, blockMin))
 	}
 	from := len(b.values)
 	b.values = b.values[:from+n]

@@ -61,7 +61,7 @@ type VictimList struct {
 // VictimPool returns the pool of a kind, built on first use. Reservations, priorities and what
 // is excess do not change during phase 2; which machines are victims does, so readers check.
 // Needs have their turns by priority, the highest first. So pools of a higher priority are read no more, and become
-// those of the next one: to list and sort them anew, with a priority for each Need, took most of a cycle.
+// those of the next one. With a priority for each Need, listing and sorting the candidates of each priority from nothing took most of a cycle.
 func (l *Worker) VictimPool(k *state.Kind) *victimPool {
 	x, key := &l.p.Candidates, victimPoolKey{k.Matcher, k.Priority}
 	if x.pools == nil {

@@ -36,7 +36,8 @@ type Candidates struct {
 	Cuts      map[cutKey]*cut // by nested key; built when first needed
 	Cut       *cut            // of the Need at work; nil = its domains are not divided
 	turns     Turns
-	// ended finds machines in Reserved.Ended by class, spared in Preempted.SparedRows. Forget resets them, as the logs begin anew with the pass.
+	// ended finds machines by class in Reserved.Ended, and spared finds them in Preempted.SparedRows. Both logs are empty when a pass
+	// begins, so Forget resets both.
 	ended, spared classLog
 }
 

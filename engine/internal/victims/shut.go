@@ -8,10 +8,11 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// While plans are carried out, most machines of low priority are victims already or held for somebody. Then each Need passes over the
-// same victim groups: with a hundred priorities thousands of them. So each class notes up to which priority nobody can take any of its
-// plain machines: those that some need claims, in no gang. A victim, or a machine that a plan counts on, stays that for the pass; one that is
-// held can be taken again only when its reservation ends, which Reserved.Ended logs.
+// While plans are carried out, most machines of low priority are victims already, or are held for another Need. Then each Need would
+// look at the same victim groups in vain; with a hundred priorities there are thousands of them. So each class notes a priority below which
+// no Need can take any of its plain machines. A plain machine is one that some need claims and that is in no gang. A victim remains a
+// victim until the pass ends, and so does a machine that a plan counts on. A held machine can be taken again only when its reservation
+// ends, and Reserved.Ended logs that.
 
 // IsShut reports whether it is known that nobody can take a machine of a victim group, because no plain machine of its class and
 // of a priority up to its own can be taken. False may mean "not known", as it always does for excess. O(1).
