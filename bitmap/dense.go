@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -162,6 +163,9 @@ func members(words []uint64) iter.Seq[uint32] {
 // Words returns the set's words, row r being bit r%64 of word r/64, for loops
 // that can not afford a call per row. Bits above Top must stay zero.
 func (d *Dense) Words() []uint64 { return d.words }
+
+// Clone returns a copy.
+func (d *Dense) Clone() Dense { return Dense{words: slices.Clone(d.words), top: d.top} }
 
 // Bytes returns the set's memory.
 func (d *Dense) Bytes() int64 { return int64(cap(d.words)) * 8 }

@@ -1,6 +1,7 @@
 package columnar
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
@@ -196,4 +197,10 @@ func (d *Dict) lookupBatch(dst []uint32, keys []string) {
 			dst[i], _ = d.findFrom(d.slots.next(int(at[i])), tags[i], k)
 		}
 	}
+}
+
+// Frozen returns the dictionary as it is now. Only String may be called on what it returns; that goes on while d changes. It
+// copies numbers, and no string. O(numbers).
+func (d *Dict) Frozen() Dict {
+	return Dict{text: d.text.frozen(), position: slices.Clone(d.position), numbers: d.numbers.clone()}
 }

@@ -92,3 +92,10 @@ func (r *Rows) Reset() {
 
 // Bytes returns the memory held.
 func (r *Rows) Bytes() int64 { return r.used.Bytes() }
+
+// clone returns a copy.
+func (r *Rows) clone() Rows {
+	out := *r
+	out.used = r.used.Clone()
+	return out
+}

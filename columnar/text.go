@@ -3,6 +3,7 @@ package columnar
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"unsafe"
 )
 
@@ -89,3 +90,6 @@ func sizeOf(s string) int64 {
 	}
 	return n
 }
+
+// frozen returns the text as it is now, for at. Strings are not copied: a chunk grows, and what it holds does not change.
+func (t *text) frozen() text { return text{chunks: slices.Clone(t.chunks)} }

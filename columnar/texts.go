@@ -42,3 +42,7 @@ func (t *Texts) Stored() int64 { return t.text.stored }
 
 // Bytes returns the memory held.
 func (t *Texts) Bytes() int64 { return t.text.bytes + int64(cap(t.text.chunks))*24 }
+
+// Frozen returns the strings as they are now. Only At may be called on what it returns; that goes on while t changes. It copies
+// no string. O(length / 64 KiB).
+func (t *Texts) Frozen() Texts { return Texts{text: t.text.frozen()} }

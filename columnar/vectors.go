@@ -140,3 +140,8 @@ func (v *Vectors) Values() int { return v.stored }
 func (v *Vectors) Bytes() int64 {
 	return int64(cap(v.values)+cap(v.places))*8 + v.slots.bytes() + v.numbers.Bytes()
 }
+
+// Frozen returns the vectors as they are now. Only At may be called on what it returns; that goes on while v changes. O(values).
+func (v *Vectors) Frozen() Vectors {
+	return Vectors{places: slices.Clone(v.places), values: slices.Clone(v.values), numbers: v.numbers.clone()}
+}

@@ -13,6 +13,8 @@ import (
 type (
 	// Input is everything that a cycle depends on, apart from the engine's options.
 	Input = plan.Input
+	// NeedRow names a row of the demand.
+	NeedRow = plan.NeedRow
 	// Options are the engine's settings.
 	Options = plan.Options
 	// VictimMode says how phase 2 chooses victims.

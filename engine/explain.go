@@ -10,13 +10,14 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/exact"
 	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/holds"
+	"github.com/tonnage/tonnage/engine/internal/records"
 	"github.com/tonnage/tonnage/engine/internal/search"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/model"
 )
 
 // ExplainNeed explains row i of the last plan. The tables must not have changed since that cycle.
-// Domains that phase 2 searched, and plans, are known only with Options.Explain. O(machines).
+// Domains that phase 2 searched, and plans, are known only with Options.Explain, of the rows that Input.ExplainOnly names. O(machines).
 func (e *Engine) ExplainNeed(i int) NeedExplanation {
 	p := e.last
 	need := p.needAt(i)
@@ -57,7 +58,19 @@ func (p *pass) triedFor(need int32) (list []PreemptionExplanation) {
 			list = append(list, x)
 		}
 	}
+	// In which order the others were looked at depends on what Needs before this one had looked at.
+	slices.SortStableFunc(list, func(a, b PreemptionExplanation) int {
+		if c := exact.TrueFirst(!untried(&a), !untried(&b)); c != 0 || !untried(&a) {
+			return c
+		}
+		return cmp.Compare(a.Domain, b.Domain)
+	})
 	return list
+}
+
+// untried reports whether no plan was made for a domain.
+func untried(x *PreemptionExplanation) bool {
+	return x.Rejected == records.RejectedCapacity || x.Rejected == records.RejectedTopDomains
 }
 
 // Domains explains the domains that a row with Same could choose from, best first; nil for a row

@@ -37,7 +37,7 @@ type Config struct {
 	Ready func() error
 	// World writes what the next cycle would look at, as a file that what-if
 	// reads; nil = no such path. One request at a time is served.
-	World func(io.Writer) error
+	World func(context.Context, io.Writer) error
 	// Plan writes the picture of a plan, as SVG; ok is false when it is not, or no
 	// longer, kept. nil = no such path. It may be called by several at a time.
 	Plan func(number uint64, out io.Writer) (ok bool, err error)

@@ -153,7 +153,7 @@ func TestEveryRouteOfThePageIsGuarded(t *testing.T) {
 	retired := 0
 	s := New(Config{
 		Feed: newFeed(), Metrics: prometheus.NewRegistry(), Profiles: true,
-		World:  func(out io.Writer) error { _, err := io.WriteString(out, "{}"); return err },
+		World:  func(_ context.Context, out io.Writer) error { _, err := io.WriteString(out, "{}"); return err },
 		Plan:   func(_ uint64, out io.Writer) (bool, error) { _, err := io.WriteString(out, "<svg/>"); return true, err },
 		Retire: func(string) error { retired++; return nil },
 	})

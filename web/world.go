@@ -3,14 +3,16 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 )
 
-// worldOf serves a world. It is held in memory until it is complete: whoever writes it must not wait for a slow reader.
-func worldOf(write func(io.Writer) error) http.Handler {
+// worldOf serves a world. It is held in memory, packed, until it is complete: a slow reader must not make write hold for
+// longer what it writes. One is sent at a time.
+func worldOf(write func(context.Context, io.Writer) error) http.Handler {
 	turn := make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -21,30 +23,31 @@ func worldOf(write func(io.Writer) error) http.Handler {
 			http.Error(w, "somebody else is being sent the world; ask again in a moment", http.StatusTooManyRequests)
 			return
 		}
-		packs := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
-		var text bytes.Buffer
-		if err := writeTo(&text, packs, write); err != nil {
+		var packed bytes.Buffer
+		if err := pack(r.Context(), &packed, write); err != nil {
 			http.Error(w, fmt.Sprintf("the world cannot be written: %v", err), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		if packs {
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = packed.WriteTo(w) // the reader is gone, and will know
+			return
 		}
-		_, _ = text.WriteTo(w) // the reader is gone, and will know
+		if text, err := gzip.NewReader(&packed); err == nil {
+			_, _ = io.Copy(w, text) //nolint:gosec // what was packed above
+		}
 	})
 }
 
-func writeTo(text *bytes.Buffer, packs bool, write func(io.Writer) error) error {
-	if !packs {
-		return write(text)
-	}
-	z, err := gzip.NewWriterLevel(text, gzip.BestSpeed)
+// pack writes a world with gzip.
+func pack(ctx context.Context, into *bytes.Buffer, write func(context.Context, io.Writer) error) error {
+	z, err := gzip.NewWriterLevel(into, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
-	if err := write(z); err != nil {
+	if err := write(ctx, z); err != nil {
 		return err
 	}
 	return z.Close()

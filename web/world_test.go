@@ -1,6 +1,8 @@
 package web
 
 import (
+	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -13,7 +15,7 @@ func TestWorldIsServedToOneAtATime(t *testing.T) {
 	}
 	var s *Site
 	fail := false
-	s = New(Config{Feed: newFeed(), World: func(out io.Writer) error {
+	s = New(Config{Feed: newFeed(), World: func(_ context.Context, out io.Writer) error {
 		if fail {
 			return errors.New("no memory")
 		}
@@ -26,8 +28,16 @@ func TestWorldIsServedToOneAtATime(t *testing.T) {
 	if w := get(t, s, "/api/world"); w.Code != 200 || w.Body.String() != `{"machines": []}` {
 		t.Errorf("code %d, %q", w.Code, w.Body)
 	}
-	if w := get(t, s, "/api/world", "Accept-Encoding", "gzip"); w.Code != 200 || w.Header().Get("Content-Encoding") != "gzip" {
-		t.Errorf("packed: code %d, %v", w.Code, w.Header())
+	w := get(t, s, "/api/world", "Accept-Encoding", "gzip")
+	if w.Code != 200 || w.Header().Get("Content-Encoding") != "gzip" {
+		t.Fatalf("packed: code %d, %v", w.Code, w.Header())
+	}
+	z, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(z); err != nil || string(text) != `{"machines": []}` {
+		t.Errorf("packed: %q, %v", text, err)
 	}
 	fail = true
 	if w := get(t, s, "/api/world"); w.Code != 500 || !strings.Contains(w.Body.String(), "no memory") {

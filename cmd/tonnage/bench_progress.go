@@ -24,11 +24,16 @@ type benchProgress struct {
 
 // newBenchProgress writes to w if that is a terminal.
 func newBenchProgress(w io.Writer) *benchProgress {
+	return &benchProgress{console: liveLine(w)}
+}
+
+// liveLine returns what keeps one line on a terminal; nil if w is none.
+func liveLine(w io.Writer) *console {
 	f := terminal.File(w)
 	if f == nil || !term.IsTerminal(int(f.Fd())) {
-		return &benchProgress{}
+		return nil
 	}
-	return &benchProgress{console: &console{out: w, terminal: true}}
+	return &console{out: w, terminal: true}
 }
 
 // show is told how far the run is.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tonnage/tonnage/internal/world"
+	"github.com/tonnage/tonnage/internal/world/document"
 )
 
 // explainFlags are the flags of explain.
@@ -94,7 +95,9 @@ func explain(ctx context.Context, s streams, f *explainFlags, of *world.Subjects
 	if err != nil {
 		return err
 	}
+	decided := f.source.deciding(s, w)
 	answer, err := w.Explain(of)
+	decided()
 	if err != nil {
 		return badInput(err)
 	}
@@ -114,9 +117,9 @@ const (
 	// worldPath is where a running shard serves its world.
 	worldPath = "/api/world"
 	// worldTimeout bounds how long a running shard may take to send it.
-	worldTimeout = 2 * time.Minute
-	// worldBytesMax bounds what it may send.
-	worldBytesMax = 1 << 30
+	worldTimeout = 10 * time.Minute
+	// worldBytesMax bounds what is read of it: a byte more than a world may have.
+	worldBytesMax = document.JSONBytesMax + 1
 )
 
 // worldFlags say where a world comes from.
@@ -150,12 +153,15 @@ func (f *worldFlags) read(ctx context.Context, s streams) (*world.World, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, worldTimeout)
 	defer cancel()
+	progress := f.progressOn(s)
+	defer progress.clear()
+	progress.show("waiting for the world of " + f.shard)
 	in, err := f.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	w, err := world.Read(in)
+	w, err := world.Read(&countedReader{in: in, progress: progress})
 	switch {
 	case err != nil && f.shard != "":
 		return nil, f.noWorld(err)

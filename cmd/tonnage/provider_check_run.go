@@ -102,7 +102,7 @@ func claimed(t *check.Target) string {
 // carryOut runs the checks, brings machines back, and prints the report. Machines are brought
 // back when the run is interrupted, too.
 func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *check.Target) error {
-	progress := newBenchProgress(c.err).console
+	progress := liveLine(c.err)
 	show := func(line string, args ...any) {
 		if progress != nil {
 			progress.show(fmt.Sprintf(line, args...))

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/httpguard"
 	"github.com/tonnage/tonnage/internal/world"
@@ -91,10 +90,8 @@ func (x *shardProcess) serveEndpoints(part func(func(context.Context) error)) {
 }
 
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
-func (x *shardProcess) writeWorld(out io.Writer) error {
-	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(out, in, opts, held, nil)
-	})
+func (x *shardProcess) writeWorld(ctx context.Context, out io.Writer) error {
+	return world.WriteShard(ctx, out, x.shard.Inspect, nil)
 }
 
 // retire forgets a Failed machine.

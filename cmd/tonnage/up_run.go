@@ -243,10 +243,8 @@ func (x *process) view() *fleetview.View {
 }
 
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
-func (x *process) writeWorld(out io.Writer) error {
-	return x.shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-		return world.WriteShard(out, in, opts, held, x.names())
-	})
+func (x *process) writeWorld(ctx context.Context, out io.Writer) error {
+	return world.WriteShard(ctx, out, x.shard.Inspect, x.names())
 }
 
 // buildFleet puts the source's machines into the built-in provider.

@@ -106,13 +106,13 @@ func (a *asker) read(ctx context.Context, part int, p Part) (*world.World, error
 	if a.world != nil && a.part == part && time.Since(a.made) < worldAgeMax {
 		return a.world, nil
 	}
-	a.world = nil // the old one need not be held meanwhile
-	inspect := func(visit func(engine.Input, engine.Options, *shard.HeldBack) error) error {
-		a.pace.next(ctx, "copy")
-		defer a.pace.end()
-		return p.Inspect(visit)
-	}
-	w, err := world.CopyShard(ctx, inspect, p.names())
+	a.world = nil    // the old one need not be held meanwhile
+	kind := "tables" // of the first part, for which the shard is locked
+	w, err := world.CopyShard(ctx, p.Inspect, p.names(), func() {
+		a.pace.next(ctx, kind)
+		kind = "copy"
+	})
+	a.pace.end()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"go/ast"
@@ -20,10 +21,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/fleetview/viewtest"
 	"github.com/tonnage/tonnage/internal/world"
-	"github.com/tonnage/tonnage/shard"
 	"github.com/tonnage/tonnage/web"
 )
 
@@ -62,11 +61,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	server := httptest.NewServer(web.New(web.Config{
 		Feed: f.Feed, Queries: asked, Retire: func(string) error { return nil },
-		World: func(w io.Writer) error {
-			return f.Shard.Inspect(func(in engine.Input, opts engine.Options, held *shard.HeldBack) error {
-				return world.WriteShard(w, in, opts, held, nil)
-			})
-		},
+		World: func(ctx context.Context, w io.Writer) error { return world.WriteShard(ctx, w, f.Shard.Inspect, nil) },
 	}))
 	t.Cleanup(server.Close)
 	out.url = server.URL

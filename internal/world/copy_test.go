@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -16,20 +17,18 @@ import (
 	"github.com/tonnage/tonnage/shard"
 )
 
-// movingShard changes its tables whenever it is not locked: after each look some machines move, come and go, and a
-// cluster reports other demand.
+// movingShard is a shard whose tables can be changed at any time: machines move, come and go, and a cluster reports other demand.
 type movingShard struct {
-	in      engine.Input
-	opts    engine.Options
-	held    shard.HeldBack
-	random  *rand.Rand
-	changes int // machines that change between two looks; 0 = none do
-	looks   int
+	in     engine.Input
+	opts   engine.Options
+	held   shard.HeldBack
+	random *rand.Rand
+	looks  int
 }
 
-func newMovingShard(tb testing.TB, machines, clusters, changes int, seed uint64) *movingShard {
+func newMovingShard(tb testing.TB, machines, clusters int, seed uint64) *movingShard {
 	tb.Helper()
-	s := &movingShard{random: rand.New(rand.NewPCG(seed, 1)), changes: changes, opts: engine.DefaultOptions()}
+	s := &movingShard{random: rand.New(rand.NewPCG(seed, 1)), opts: engine.DefaultOptions()}
 	s.in = engine.Input{Supply: supply.New(), Demand: demand.New(), Now: 5e9, DrainSeconds: map[string]float64{"t1": 90}}
 	for i := range machines {
 		if err := s.in.Supply.Put(s.machine(i)); err != nil {
@@ -68,54 +67,105 @@ func (s *movingShard) report(tb testing.TB, cluster string) {
 	s.in.Demand.MarkReported(cluster)
 }
 
-func (s *movingShard) inspect(tb testing.TB) world.Inspect {
-	return func(visit func(engine.Input, engine.Options, *shard.HeldBack) error) error {
-		s.looks++
-		if s.looks > 1 && s.changes > 0 {
-			for range s.changes {
-				if i := s.random.IntN(6000); s.random.IntN(3) > 0 {
-					if err := s.in.Supply.Put(s.machine(i)); err != nil {
-						tb.Fatal(err)
-					}
-				} else {
-					s.in.Supply.Remove(fmt.Sprintf("m-%05d", i))
-				}
+// change makes so many changes of machines, and one of demand.
+func (s *movingShard) change(tb testing.TB, changes int) {
+	for range changes {
+		if i := s.random.IntN(6000); s.random.IntN(3) > 0 {
+			if err := s.in.Supply.Put(s.machine(i)); err != nil {
+				tb.Fatal(err)
 			}
-			s.report(tb, fmt.Sprintf("c%02d", s.random.IntN(20)))
-			s.in.Now += 1e9
+		} else {
+			s.in.Supply.Remove(fmt.Sprintf("m-%05d", i))
 		}
-		return visit(s.in, s.opts, &s.held)
 	}
+	s.report(tb, fmt.Sprintf("c%02d", s.random.IntN(20)))
+	s.in.Now += 1e9
 }
 
-// TestACopyIsWhatTheShardWrites, at the moment of the last look, whatever moves in between.
-func TestACopyIsWhatTheShardWrites(t *testing.T) {
+func (s *movingShard) inspect(visit func(engine.Input, engine.Options, *shard.HeldBack) error) error {
+	s.looks++
+	return visit(s.in, s.opts, &s.held)
+}
+
+// input returns what WriteInput writes of the shard as it is.
+func (s *movingShard) input(tb testing.TB) string {
+	tb.Helper()
+	var text bytes.Buffer
+	if err := world.WriteInput(&text, s.in, s.opts); err != nil {
+		tb.Fatal(err)
+	}
+	return text.String()
+}
+
+// TestACopyIsOfOneMoment: a copy is the shard as it was when it was looked at, whatever moves while the copy is read.
+func TestACopyIsOfOneMoment(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for _, changes := range []int{0, 1, 100, 3000} {
-		s := newMovingShard(t, 5000, 20, changes, seed)
+	for _, changes := range []int{1, 100, 3000} {
+		s := newMovingShard(t, 5000, 20, seed)
 		s.held = shard.HeldBack{Disposition: shard.Paused, Reason: "asked to", Actions: []shard.HeldAction{{Machine: "gone", Kind: engine.Delete}}, More: 2}
-		got, err := world.CopyShard(t.Context(), s.inspect(t), nil)
+		text, parts := "", 0
+		got, err := world.CopyShard(t.Context(), s.inspect, nil, func() {
+			if parts++; parts == 1 {
+				text = s.input(t)
+				return
+			}
+			s.change(t, changes)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var text bytes.Buffer
-		if err := world.WriteShard(&text, s.in, s.opts, &s.held, nil); err != nil {
-			t.Fatal(err)
-		}
-		want, err := world.Read(&text)
+		want, err := world.Read(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a, b := worldText(t, got), worldText(t, want); a != b {
-			t.Fatalf("%d changes a look, seed %d: the copy differs:\n%.2000s\nwant\n%.2000s", changes, seed, a, b)
+			t.Fatalf("%d changes a part, seed %d: the copy differs:\n%.2000s\nwant\n%.2000s", changes, seed, a, b)
 		}
 		if got.HeldBack == nil || got.HeldBack.Reason != "asked to" || len(got.HeldBack.Actions) != 0 || got.HeldBack.More != 2 {
 			t.Errorf("held back: %+v", got.HeldBack)
 		}
-		if s.looks < 5 {
-			t.Errorf("%d looks at 5,000 machines: each holds the lock for too long", s.looks)
+		if parts < 5 || s.looks != 1 {
+			t.Errorf("5,000 machines are read in %d parts, and the shard is looked at %d times", parts, s.looks)
 		}
+	}
+}
+
+// movingWriter changes a shard at each write.
+type movingWriter struct {
+	bytes.Buffer
+	tb    testing.TB
+	shard *movingShard
+}
+
+func (w *movingWriter) Write(text []byte) (int, error) {
+	w.shard.change(w.tb, 50)
+	return w.Buffer.Write(text)
+}
+
+// TestAShardIsWrittenAsItWas: what is written of a shard is what WriteInput writes of the moment at which the shard was looked
+// at, with what the rails hold back.
+func TestAShardIsWrittenAsItWas(t *testing.T) {
+	s := newMovingShard(t, 3000, 20, 5)
+	want, got := s.input(t), movingWriter{tb: t, shard: s}
+	if err := world.WriteShard(t.Context(), &got, s.inspect, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != want {
+		t.Errorf("written:\n%.2000s\nwant\n%.2000s", got.String(), want)
+	}
+	if s.input(t) == want || s.looks != 1 {
+		t.Errorf("nothing has changed meanwhile, or %d looks", s.looks)
+	}
+	s.held = shard.HeldBack{Disposition: shard.Paused, Reason: "asked to", More: 2}
+	got.Reset()
+	if err := world.WriteShard(t.Context(), &got, s.inspect, nil); err != nil || !strings.Contains(got.String(), `"heldBack": {"disposition": "paused", "reason": "asked to", "more": 2`) {
+		t.Errorf("%v; written:\n%.600s", err, got.String())
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := world.WriteShard(ended, &got, s.inspect, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a request that has ended: %v", err)
 	}
 }
 
@@ -135,15 +185,18 @@ func worldText(t *testing.T, w *world.World) string {
 
 func TestACopyEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s := newMovingShard(t, 5000, 3, 0, 1)
-	looks := 0
-	_, err := world.CopyShard(ctx, func(visit func(engine.Input, engine.Options, *shard.HeldBack) error) error {
-		if looks++; looks == 3 {
+	s := newMovingShard(t, 5000, 3, 1)
+	parts := 0
+	_, err := world.CopyShard(ctx, s.inspect, nil, func() {
+		if parts++; parts == 3 {
 			cancel()
 		}
-		return s.inspect(t)(visit)
-	}, nil)
-	if !errors.Is(err, context.Canceled) || looks > 3 {
-		t.Errorf("%v after %d looks", err, looks)
+	})
+	if !errors.Is(err, context.Canceled) || parts > 4 {
+		t.Errorf("%v after %d parts", err, parts)
+	}
+	fails := errors.New("the shard has stopped")
+	if _, err := world.CopyShard(t.Context(), func(func(engine.Input, engine.Options, *shard.HeldBack) error) error { return fails }, nil, func() {}); !errors.Is(err, fails) {
+		t.Errorf("of a shard that has stopped: %v", err)
 	}
 }

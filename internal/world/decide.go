@@ -82,7 +82,7 @@ func (w *World) NameOf(name string) string {
 
 func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answer, error) {
 	opts := w.Options.Engine
-	opts.Explain = explain
+	opts.Explain = explain && (only == nil || len(only.Needs) > 0)
 	eng, err := engine.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("options: %w", err)
@@ -92,7 +92,7 @@ func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answe
 	if err != nil {
 		return nil, err
 	}
-	plan, err := eng.Cycle(engine.Input{Supply: supply, Demand: demand, Now: w.Now, DrainSeconds: w.Options.DrainSeconds, Clock: clock})
+	plan, err := eng.Cycle(engine.Input{Supply: supply, Demand: demand, Now: w.Now, DrainSeconds: w.Options.DrainSeconds, Clock: clock, ExplainOnly: only.rows(w)})
 	if err != nil {
 		return nil, err
 	}

@@ -95,11 +95,69 @@ type Subjects struct {
 
 func (s *Subjects) need(name string) bool { return s == nil || s.Needs[name] }
 
-func (s *Subjects) machine(id string) bool { return s == nil || s.Machines[id] }
+// rows returns the rows of the demand that are to be explained; nil = all.
+func (s *Subjects) rows(w *World) []engine.NeedRow {
+	if s == nil {
+		return nil
+	}
+	out := []engine.NeedRow{}
+	for cluster, rows := range w.rows {
+		for row, i := range rows {
+			if s.Needs[w.Needs[i].Name] {
+				out = append(out, engine.NeedRow{Cluster: cluster, Row: row})
+			}
+		}
+	}
+	return out
+}
+
+// machines returns which rows of the supply are to be explained.
+func (s *Subjects) machines(t machines) func(columnar.Row) bool {
+	if s == nil {
+		return func(columnar.Row) bool { return true }
+	}
+	rows := map[columnar.Row]bool{}
+	for id := range s.Machines {
+		if r, ok := t.Lookup(id); ok {
+			rows[r] = true
+		}
+	}
+	return func(r columnar.Row) bool { return rows[r] }
+}
 
 func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
-	e := &Explain{}
+	return &Explain{Needs: t.explainNeeds(why), Machines: t.explainMachines(carried, why)}
+}
+
+// explainNeeds explains the Needs that are asked about, in the order of the file.
+func (t *translator) explainNeeds(why explainer) (out []NeedWhy) {
+	preempted := make(map[int32][]string)
+	for _, a := range t.actions {
+		if a.Kind == engine.Preempt {
+			preempted[a.Need] = append(preempted[a.Need], t.machines.ID(a.Machine))
+		}
+	}
 	rows := make([]*NeedWhy, len(t.world.Needs))
+	for i := range t.results {
+		if !t.only.need(t.name(int32(i))) {
+			continue
+		}
+		row := t.explainNeed(i)
+		row.Preempted, row.Why = preempted[t.results[i].Fold], why.ExplainNeed(i)
+		row.Plan = t.explainPlan(row.Why.Plan)
+		rows[t.fileIndex[i]] = &row
+	}
+	for _, row := range rows {
+		if row != nil {
+			out = append(out, *row)
+		}
+	}
+	return out
+}
+
+// explainMachines explains the machines that are asked about, by id.
+func (t *translator) explainMachines(carried []engine.Action, why explainer) (out []MachineWhy) {
+	wanted := t.only.machines(t.machines)
 	byMachine := make(map[columnar.Row]*MachineWhy)
 	entry := func(r columnar.Row) *MachineWhy {
 		m := byMachine[r]
@@ -109,36 +167,26 @@ func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
 		}
 		return m
 	}
-	preempted := make(map[int32][]string)
 	for i, a := range t.actions {
-		m := entry(a.Machine)
-		t.explainAction(m, a, why.ExplainAction(i))
-		if a.Kind == engine.Preempt {
-			preempted[a.Need] = append(preempted[a.Need], m.Machine)
+		if wanted(a.Machine) {
+			t.explainAction(entry(a.Machine), a, why.ExplainAction(i))
 		}
 	}
 	for _, a := range carried {
-		entry(a.Machine).HeldBy = ""
+		if wanted(a.Machine) {
+			entry(a.Machine).HeldBy = ""
+		}
 	}
 	for i := range t.reserved {
-		entry(t.reserved[i].Machine).PlannedFor = t.name(t.reserved[i].Need)
+		if x := &t.reserved[i]; wanted(x.Machine) {
+			entry(x.Machine).PlannedFor = t.name(x.Need)
+		}
 	}
 	for i := range t.results {
-		n := &t.results[i]
-		for _, r := range n.Claimed {
-			entry(r).ClaimedBy = t.name(n.Fold)
-		}
-		row := t.explainNeed(i)
-		if !t.only.need(row.Name) {
-			continue
-		}
-		row.Preempted, row.Why = preempted[n.Fold], why.ExplainNeed(i)
-		row.Plan = t.explainPlan(row.Why.Plan)
-		rows[t.fileIndex[i]] = &row
-	}
-	for _, row := range rows {
-		if row != nil {
-			e.Needs = append(e.Needs, *row)
+		for _, r := range t.results[i].Claimed {
+			if wanted(r) {
+				entry(r).ClaimedBy = t.name(t.results[i].Fold)
+			}
 		}
 	}
 	if t.only != nil {
@@ -151,12 +199,10 @@ func (t *translator) explain(carried []engine.Action, why explainer) *Explain {
 		}
 	}
 	for _, m := range byMachine {
-		if t.only.machine(m.Machine) {
-			e.Machines = append(e.Machines, *m)
-		}
+		out = append(out, *m)
 	}
-	slices.SortFunc(e.Machines, func(a, b MachineWhy) int { return strings.Compare(a.Machine, b.Machine) })
-	return e
+	slices.SortFunc(out, func(a, b MachineWhy) int { return strings.Compare(a.Machine, b.Machine) })
+	return out
 }
 
 // explainAction fills in the action, as one that the rails hold back.

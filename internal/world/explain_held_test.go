@@ -250,7 +250,9 @@ func TestWhatIsHeldBackIsReadBack(t *testing.T) {
 	written := func(h *shard.HeldBack) (*World, string) {
 		t.Helper()
 		var out bytes.Buffer
-		if err := WriteShard(&out, in, engine.DefaultOptions(), h, nil); err != nil {
+		if err := WriteShard(t.Context(), &out, func(visit func(engine.Input, engine.Options, *shard.HeldBack) error) error {
+			return visit(in, engine.DefaultOptions(), h)
+		}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return read(t, out.String()), out.String()

@@ -135,10 +135,9 @@ func readHeld(r *reader, n *node, b *book) *HeldBack {
 	return &f.HeldBack
 }
 
-// held writes what the rails of a shard hold back; nothing when that is nothing. Machines that
-// have left the shard since the last cycle are left out.
-func (x *inputWriter) held(in *engine.Input, h *shard.HeldBack) {
-	if h == nil || h.Disposition == shard.Execute && len(h.Actions) == 0 && h.More == 0 {
+// held writes what the rails of a shard hold back; nothing when that is nothing.
+func (x *inputWriter) held(h *HeldBack) {
+	if h == nil {
 		return
 	}
 	j := &x.j
@@ -157,27 +156,18 @@ func (x *inputWriter) held(in *engine.Input, h *shard.HeldBack) {
 	j.key("actions")
 	j.open('[')
 	for i := range h.Actions {
-		if _, there := in.Supply.Lookup(h.Actions[i].Machine); there {
-			x.heldAction(in, &h.Actions[i])
-		}
+		a := &h.Actions[i]
+		j.line("  ")
+		j.open('{')
+		j.word("machine", a.Machine)
+		j.word("kind", a.Kind.String())
+		j.word("by", a.By.String())
+		j.word("need", a.Need)
+		j.close('}')
+		x.flush()
 	}
 	j.close(']')
 	j.close('}')
-}
-
-func (x *inputWriter) heldAction(in *engine.Input, a *shard.HeldAction) {
-	j := &x.j
-	j.line("  ")
-	j.open('{')
-	j.word("machine", a.Machine)
-	j.word("kind", a.Kind.String())
-	j.word("by", a.By.String())
-	if b := in.Demand.Block(a.Cluster); b != nil && a.Row < b.Len() {
-		row := in.Demand.Row(b, a.Row)
-		j.word("need", x.nameOf(a.Cluster, a.Row, &row))
-	}
-	j.close('}')
-	x.flush()
 }
 
 // nameOfRow names a row of the demand of a cluster.

@@ -2,6 +2,7 @@ package world
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/engine/model"
-	"github.com/tonnage/tonnage/shard"
 )
 
 // WriteInput writes what a cycle of an engine looked at as a world in JSON: read
@@ -20,44 +20,51 @@ import (
 // not their Need still exists. The rails of a shard are no part of it; see WriteShard.
 //
 // Lost is what no decision depends on: hosts, and what the provider says of the last
-// error of a machine that has not failed. It is written as it goes, so that no more than a
-// machine of it is in memory at a time.
+// error of a machine that has not failed.
 func WriteInput(out io.Writer, in engine.Input, opts engine.Options) error {
-	return WriteShard(out, in, opts, nil, nil)
+	return momentOf(&in, &opts, nil, nil).write(context.Background(), out)
 }
 
 // Names are names of Needs that are better known than by cluster and row; "" = this one is not.
 type Names func(cluster string, n *model.Need) string
 
 // WriteShard is WriteInput for a running shard, and writes what its rails hold back. That
-// changes no decision. held and names may be nil.
-func WriteShard(out io.Writer, in engine.Input, opts engine.Options, held *shard.HeldBack, names Names) error {
-	x := inputWriter{out: bufio.NewWriterSize(out, 1<<16), names: names}
+// changes no decision. What is written is a copy of the shard's tables: it is locked only while they are copied, see CopyShard.
+// names may be nil. The error is the context's, that of inspect, or of out.
+func WriteShard(ctx context.Context, out io.Writer, inspect Inspect, names Names) error {
+	m, err := lookAt(inspect, names)
+	if err != nil {
+		return err
+	}
+	if err := m.write(ctx, out); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// write writes the file; it ends early once the context has ended.
+func (m *moment) write(ctx context.Context, out io.Writer) error {
+	x := inputWriter{out: bufio.NewWriterSize(out, 1<<16)}
 	x.j.open('{')
-	x.time("now", in.Now)
+	x.time("now", m.now)
 	x.j.line(" ")
-	x.options(&in, &opts)
-	x.held(&in, held)
+	x.options(&m.opts, m.drainSeconds)
+	x.held(m.held)
 	x.j.line(" ")
 	x.j.key("reported")
-	x.j.texts(reportedOf(&in))
+	x.j.texts(m.reported())
 	x.j.line(" ")
 	x.j.key("needs")
 	x.j.open('[')
-	for _, cluster := range in.Demand.Clusters() {
-		b := in.Demand.Block(cluster)
-		for i := range b.Len() {
-			row := in.Demand.Row(b, i)
-			x.need(i, cluster, &row)
-		}
+	for name, n := range m.needs(ctx) {
+		x.need(name, n)
 	}
 	x.j.close(']')
 	x.j.line(" ")
 	x.j.key("machines")
 	x.j.open('[')
-	for _, r := range in.Supply.Order() {
-		m := in.Supply.Get(r)
-		x.machine(&m)
+	for m := range m.machines(ctx) {
+		x.machine(m)
 	}
 	x.j.b = append(x.j.b, "]}\n"...)
 	x.flush()
@@ -69,9 +76,8 @@ func WriteShard(out io.Writer, in engine.Input, opts engine.Options, held *shard
 
 // inputWriter writes item by item.
 type inputWriter struct {
-	j     jsonWriter
-	out   *bufio.Writer
-	names Names
+	j   jsonWriter
+	out *bufio.Writer
 }
 
 // Of returns what a Need of the demand is called. f may be nil. A name that reads like a cluster and a row is not
@@ -83,10 +89,6 @@ func (f Names) Of(cluster string, row int, n *model.Need) string {
 		}
 	}
 	return nameOfRow(cluster, row)
-}
-
-func (x *inputWriter) nameOf(cluster string, row int, n *model.Need) string {
-	return x.names.Of(cluster, row, n)
 }
 
 // NamesRow tells whether a name ends in a slash and digits, as that of a cluster and a row does.
@@ -137,7 +139,7 @@ func (x *inputWriter) penalty(key string, b model.Bucket) {
 	}
 }
 
-func (x *inputWriter) options(in *engine.Input, opts *engine.Options) {
+func (x *inputWriter) options(opts *engine.Options, drainSeconds map[string]float64) {
 	x.j.key("options")
 	x.j.open('{')
 	x.integer("workers", int64(opts.Workers))
@@ -176,11 +178,11 @@ func (x *inputWriter) options(in *engine.Input, opts *engine.Options) {
 	x.j.word("OnDemand", opts.Release.OnDemand.String())
 	x.j.word("Spot", opts.Release.Spot.String())
 	x.j.close('}')
-	if len(in.DrainSeconds) > 0 {
+	if len(drainSeconds) > 0 {
 		x.j.key("drainSeconds")
 		x.j.open('{')
-		for _, t := range slices.Sorted(maps.Keys(in.DrainSeconds)) {
-			x.j.number(t, in.DrainSeconds[t])
+		for _, t := range slices.Sorted(maps.Keys(drainSeconds)) {
+			x.j.number(t, drainSeconds[t])
 		}
 		x.j.close('}')
 	}
@@ -207,27 +209,12 @@ func (x *inputWriter) tenancy(t *engine.Tenancy) {
 	j.close('}')
 }
 
-// reportedOf returns the clusters that have reported, of those that anything in
-// the tables names.
-func reportedOf(in *engine.Input) []string {
-	seen := map[string]struct{}{}
-	for _, c := range in.Demand.Clusters() {
-		seen[c] = struct{}{}
-	}
-	for r := range in.Supply.All() {
-		seen[in.Supply.Cluster(r)] = struct{}{}
-		seen[in.Supply.Reservation(r).Owner.Cluster] = struct{}{}
-	}
-	out := slices.Sorted(maps.Keys(seen))
-	return slices.DeleteFunc(out, func(c string) bool { return !in.Demand.Reported(c) })
-}
-
-func (x *inputWriter) need(number int, cluster string, n *model.Need) {
+func (x *inputWriter) need(name string, n *model.Need) {
 	j := &x.j
 	j.line("  ")
 	j.open('{')
-	j.word("name", x.nameOf(cluster, number, n))
-	j.word("cluster", cluster)
+	j.word("name", name)
+	j.word("cluster", n.Cluster)
 	x.profile(n.Profile)
 	j.vector("aggregate", n.Aggregate)
 	j.vector("minUnit", n.MinUnit)

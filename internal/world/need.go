@@ -137,11 +137,17 @@ func (b *book) readNeeds(r *reader, n *node, now int64, cluster string) []Need {
 		return nil
 	}
 	out := make([]Need, 0, len(n.Items))
-	names := make(map[string]int, len(n.Items))
+	names, profiles := make(map[string]int, len(n.Items)), make(map[string]*model.Profile) // profiles by canonical text: Needs share them
 	r.List(n, func(i int, n *node) {
 		f := needFile{}
 		needSchema.Read(r, n, &f)
 		f.finish(r, n, now, cluster)
+		if p := f.Profile; p != nil {
+			if profiles[p.Canonical()] == nil {
+				profiles[p.Canonical()] = p
+			}
+			f.Profile = profiles[p.Canonical()]
+		}
 		b.enter(r, &f.Need, i, names)
 		if f.asked != 0 {
 			b.asked[f.Name] = f.asked

@@ -104,7 +104,7 @@ func Read(r io.Reader) (*World, error) {
 }
 
 func load(r io.Reader) (*document.Document, error) {
-	doc, fault, err := document.Load(r)
+	doc, fault, err := document.LoadLarge(r)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the input: %w", err)

@@ -173,7 +173,7 @@ type Options struct {
 	// CheckCycles is the number of cycles after which an answer is checked against one from nothing; 0
 	// = CheckCyclesDefault.
 	CheckCycles int
-	// Explain records why each decision was made, for Engine.ExplainNeed.
+	// Explain records why each decision was made, for Engine.ExplainNeed. Input.ExplainOnly limits it to some rows.
 	Explain bool
 }
 

@@ -68,11 +68,10 @@ func (l *Worker) preemptByGangs() {
 // turnAt is the turn in phase 2 of the need at a rank. since is EventsVersion() after the turn before; it returns
 // that after this one.
 func (l *Worker) turnAt(t *victims.Turns, rank int, since uint64) uint64 {
-	kind := l.p.KindAt[rank]
-	if at := l.Finding.ExhaustedSince[kind]; (at == since || at == victims.ExhaustedForever) && !l.p.Shortage.Special.Has(uint32(rank)) && l.p.Stock.Skewed[kind] == 0 {
+	kind, need := l.p.KindAt[rank], l.p.Order[rank]
+	if at := l.Finding.ExhaustedSince[kind]; (at == since || at == victims.ExhaustedForever) && !l.p.Shortage.Special.Has(uint32(rank)) && l.p.Stock.Skewed[kind] == 0 && !victims.LooksFor(&l.p.Pass.Pass, need) {
 		return since // the common case: supply of the kind is exhausted
 	}
-	need := l.p.Order[rank]
 	passed := t.Marks[rank]&victims.IsOutlined != 0 && !l.p.SearchEnded() && l.IsRefused(t, rank) || l.isPassedOver(rank, need, kind)
 	if !passed {
 		l.BlockUpTo(int32(rank))
@@ -105,7 +104,7 @@ func (l *Worker) preemptSingly() {
 // credit. rank and kind are the need's.
 func (l *Worker) isPassedOver(rank int, need int32, kind uint32) bool {
 	gangs := l.p.Opts.Victims == plan.VictimsGang
-	exhausted := !l.p.Shortage.Special.Has(uint32(rank)) && !(gangs && l.mayEvenOut(rank, kind))
+	exhausted := !l.p.Shortage.Special.Has(uint32(rank)) && !(gangs && (l.mayEvenOut(rank, kind) || victims.LooksFor(&l.p.Pass.Pass, need)))
 	if exhausted && l.IsKnownExhausted(kind) {
 		return true // the common case: supply of the kind is exhausted
 	}

@@ -56,7 +56,7 @@ func (l *Worker) preemptSame(need int32, k *state.Kind) {
 // so for most gangs that are short.
 func (l *Worker) hopeless(need int32, k *state.Kind) bool {
 	n := &l.p.Lines[need]
-	if l.p.Opts.Explain || n.Is(state.IsPinned) || l.p.Reserved.Has(need) {
+	if l.p.Told.Explains(need) || n.Is(state.IsPinned) || l.p.Reserved.Has(need) {
 		return false
 	}
 	if l.p.Candidates.TotalBounds[k.Number].Epoch != l.p.Stock.Epoch {
@@ -166,7 +166,7 @@ func (l *Worker) nextCell(need int32) *victims.SameDomain {
 	}
 	// Domains that could cover have the largest possible score, so if the best does not, none
 	// does.
-	if best == nil || !l.p.Opts.Explain && !columnar.Covers(best.Potential, want) {
+	if best == nil || !l.p.Told.Explains(need) && !columnar.Covers(best.Potential, want) {
 		return nil
 	}
 	best.Tried = true
@@ -180,9 +180,9 @@ func (p *Pass) betterCell(a, b *victims.SameDomain, want []int64) bool {
 	return domains.Less(p.Snap.Supply, a.Value, b.Value)
 }
 
-// noteTried records what phase 2 found in a domain, if Options.Explain is set.
+// noteTried records what phase 2 found in a domain, if Explain asks about the Need.
 func (p *Pass) noteTried(need int32, d *victims.SameDomain, candidates int, covered bool, missing []int64) {
-	if !p.Opts.Explain {
+	if !p.Told.Explains(need) {
 		return
 	}
 	p.Told.Tried = append(p.Told.Tried, records.Tried{PreemptionExplanation: records.PreemptionExplanation{

@@ -6,7 +6,7 @@ import (
 )
 
 // TriedMax is how many domains of one need are explained at most: those that were tried, the
-// best first, then others in no particular order.
+// best first, then others by name.
 const TriedMax = 64
 
 // ComparedPlansMax is for how many plans of preemption in a cycle, those of the highest ranks,

@@ -61,7 +61,7 @@ type boundedDomain struct {
 // not pinned, nothing was reserved for it when the cycle began, its turn is not one of reclaim
 // between tenants, and Explain does not ask for the domains that were rejected.
 func (p *Pass) choosesFreely(need int32) bool {
-	return !p.Tenants.Reclaiming && !p.Opts.Explain && !p.Lines[need].Is(state.IsPinned) && !p.Reserved.Had(need)
+	return !p.Tenants.Reclaiming && !p.Told.Explains(need) && !p.Lines[need].Is(state.IsPinned) && !p.Reserved.Had(need)
 }
 
 // planFreely is planWhole for a need that chooses freely: it lists units only in domains whose
@@ -93,7 +93,7 @@ func (l *Worker) planFreely(need int32, k *state.Kind, pool *victims.UnitPool) {
 func (l *Worker) IsRefused(t *victims.Turns, rank int) bool {
 	need, k := l.p.Order[rank], &l.p.Kinds[l.p.KindAt[rank]]
 	b := l.p.boundsOf[k.Number]
-	if b == nil || l.p.Opts.Explain || len(l.p.Opts.Nested) > 0 {
+	if b == nil || l.p.Told.Explains(need) || len(l.p.Opts.Nested) > 0 {
 		return false
 	}
 	l.p.st.Gangs.Turn++

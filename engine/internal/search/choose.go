@@ -130,7 +130,7 @@ func (l *Worker) selectUnits(k *state.Kind, scope *victims.UnitScope, want []int
 		s.picks.inPlan.Grow(l.p.Snap.Supply.RowMax())
 	}
 	s.listing.extra, s.listing.wholes = s.listing.extra[:0], s.listing.wholes[:0]
-	s.listing.read, s.listing.lists, s.listing.all = 0, s.listing.lists[:0], l.p.Opts.Explain
+	s.listing.read, s.listing.lists, s.listing.all = 0, s.listing.lists[:0], l.p.Told.Explains(s.need)
 	s.listing.gangs.Reset(s.worker.p.Dims)
 	scope.SortGroups(l.p.Snap.IDPlaces())
 	s.unmark()

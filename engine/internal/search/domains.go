@@ -83,7 +83,7 @@ func (l *Worker) planIn(need int32, k *state.Kind, pool *victims.UnitPool) bool 
 // planAmong carries out the best plan for one of the given domains; false when none has a plan.
 func (l *Worker) planAmong(need int32, k *state.Kind, candidateDomains []candidateDomain) bool {
 	n := &l.p.Lines[need]
-	if len(candidateDomains) > l.p.Opts.TopDomains {
+	if len(candidateDomains) > l.p.Opts.TopDomains || l.p.Told.Explains(need) {
 		candidateDomains = l.bestCandidateDomains(need, k, candidateDomains)
 	}
 	best := l.bestProposal(need, k, candidateDomains)
@@ -155,7 +155,8 @@ func (l *Worker) sumCandidateDomains(need int32, k *state.Kind, pool *victims.Un
 func (l *Worker) listCandidateDomains(need int32, k *state.Kind, pool *victims.UnitPool) []candidateDomain {
 	n := &l.p.Lines[need]
 	out := l.sel.memory.candidateDomains[:0]
-	none := l.NoneToTake(k)
+	none, explains := l.NoneToTake(k), l.p.Told.Explains(need)
+	var rejected []candidateDomain // to be explained
 	for i := range l.Finding.DomainTotals.List {
 		d := &l.Finding.DomainTotals.List[i]
 		if d.Tried {
@@ -164,7 +165,7 @@ func (l *Worker) listCandidateDomains(need int32, k *state.Kind, pool *victims.U
 		scope := l.p.scopeAt(pool, d.Value)
 		missing := l.LackingIn(need, d)
 		l.p.SubInFlight(need, k, d.Value, missing)
-		if (none || n.Is(state.HasCandidates)) && !l.p.Opts.Explain && !columnar.Covers(l.most(k, scope), missing) {
+		if (none || n.Is(state.HasCandidates)) && !explains && !columnar.Covers(l.most(k, scope), missing) {
 			continue
 		}
 		s := l.selectFor(need, k, scope, missing)
@@ -174,9 +175,13 @@ func (l *Worker) listCandidateDomains(need int32, k *state.Kind, pool *victims.U
 		if covers, offered := s.couldCover(); covers {
 			l.p.meet(need, offered)
 			out = append(out, candidateDomain{value: d.Value, scope: scope, missing: missing})
-		} else {
-			s.noteCandidateDomain(d.Value, missing, records.RejectedCapacity)
+		} else if explains && s.hasSome(missing) {
+			rejected = keepFirst(rejected, candidateDomain{value: d.Value, scope: scope, missing: missing})
 		}
+	}
+	for i := range rejected {
+		x := &rejected[i]
+		l.selectFor(need, k, x.scope, x.missing).noteCandidateDomain(x.value, x.missing, records.RejectedCapacity)
 	}
 	l.sel.memory.candidateDomains = out
 	return out
@@ -271,9 +276,9 @@ func (l *Worker) bestCandidateDomains(need int32, k *state.Kind, candidateDomain
 	for i := range candidateDomains {
 		l.selectFor(need, k, candidateDomains[i].scope, candidateDomains[i].missing).measure(&candidateDomains[i])
 	}
-	first, most := l.p.Lines[need].Domain, l.p.Opts.TopDomains
+	first, most := l.p.Lines[need].Domain, min(l.p.Opts.TopDomains, len(candidateDomains))
 	byOrder := func(a, b candidateDomain) int { return l.p.compareCandidateDomains(&a, &b, first) }
-	if l.p.Opts.Explain {
+	if l.p.Told.Explains(need) {
 		slices.SortFunc(candidateDomains, byOrder)
 		for i := range candidateDomains[most:] {
 			g := &candidateDomains[most+i]
@@ -329,7 +334,7 @@ func (s *selection) measure(g *candidateDomain) {
 func (x *proposal) propose(l *Worker, need int32, k *state.Kind, g *candidateDomain) {
 	s := l.selectAgain(need, k, g.scope, g.missing)
 	*x = proposal{value: g.value, missing: g.missing, units: x.units[:0], used: x.used[:0], reprieved: x.reprieved[:0]}
-	if l.p.Opts.Explain {
+	if l.p.Told.Explains(need) {
 		x.candidates = s.countMachines()
 	}
 	if !s.minimal() {

@@ -15,9 +15,33 @@ import (
 
 var classNames = [units.NumUnitClasses]string{"sunk", "excess", "elastic", "plain", "whole"}
 
+// hasSome reports whether the need has something in the scope, or could take something there. Whether other domains are looked at
+// depends on what earlier needs could have taken.
+func (s *selection) hasSome(missing []int64) bool {
+	want := s.worker.p.Aggregate(s.need)
+	if !slices.Equal(missing[:len(want)], want) {
+		return true
+	}
+	some := false
+	s.rewind()
+	s.eachMachine(nil, func(columnar.Row, int64) { some = true })
+	s.rewind()
+	return some
+}
+
+// keepFirst adds a domain to a list, which keeps as many as are explained: those with the smallest numbers, so that it does not
+// depend on the order in which they come.
+func keepFirst(list []candidateDomain, x candidateDomain) []candidateDomain {
+	at, _ := slices.BinarySearchFunc(list, x.value, func(a candidateDomain, value uint32) int { return cmp.Compare(a.value, value) })
+	if at == records.TriedMax {
+		return list
+	}
+	return slices.Insert(list[:min(len(list), records.TriedMax-1)], at, x)
+}
+
 // noteCandidateDomain records why a domain was not tried.
 func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason string) {
-	if !s.worker.p.Opts.Explain || len(s.worker.p.Told.Tried)-s.worker.p.Told.TriedFrom >= records.TriedMax {
+	if !s.worker.p.Told.Explains(s.need) || len(s.worker.p.Told.Tried)-s.worker.p.Told.TriedFrom >= records.TriedMax {
 		return
 	}
 	s.worker.p.Told.Tried = append(s.worker.p.Told.Tried, records.Tried{PreemptionExplanation: records.PreemptionExplanation{
@@ -35,8 +59,8 @@ func (s *selection) countMachines() int {
 }
 
 // keepsCompared reports whether to keep the domains that a plan was chosen from.
-func (p *Pass) keepsCompared(list []proposal, best int) bool {
-	if p.Opts.Explain {
+func (p *Pass) keepsCompared(need int32, list []proposal, best int) bool {
+	if p.Told.Explains(need) {
 		return true
 	}
 	if best < 0 || len(list[best].units) == 0 || p.Told.Compared == records.ComparedPlansMax {
@@ -49,7 +73,7 @@ func (p *Pass) keepsCompared(list []proposal, best int) bool {
 // noteProposals records the outcome of the domains that were tried, before those that were not;
 // best is the index of the chosen one, −1 = none.
 func (l *Worker) noteProposals(need int32, list []proposal, best int) {
-	if !l.p.keepsCompared(list, best) {
+	if !l.p.keepsCompared(need, list, best) {
 		return
 	}
 	notes := l.notes[:0]
@@ -94,7 +118,7 @@ func (p *Pass) costRule(need int32, x, best *proposal) string {
 
 // noteUnits records what a plan takes, before it is carried out.
 func (l *Worker) noteUnits(need int32, x *proposal) {
-	if !l.p.Opts.Explain || len(x.units) == 0 {
+	if !l.p.Told.Explains(need) || len(x.units) == 0 {
 		return
 	}
 	s, why := &l.sel, records.Planned{Need: need}

@@ -224,7 +224,7 @@ func (l *Worker) carryOut(need int32, k *state.Kind, x *proposal) {
 	}
 	s := &l.sel
 	l.noteUnits(need, x)
-	l.p.noteGiven(x)
+	l.p.noteGiven(need, x)
 	grace, had := int32(0), len(l.p.st.Gangs.Rest)
 	for i := range x.units {
 		u := &x.units[i]

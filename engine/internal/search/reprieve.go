@@ -50,7 +50,7 @@ func (s *selection) reprieve() {
 
 // noteReprieved records, for Explain, a chosen unit that is dropped.
 func (s *selection) noteReprieved(i int) {
-	if s.worker.p.Opts.Explain {
+	if s.worker.p.Told.Explains(s.need) {
 		s.picks.reprieved = append(s.picks.reprieved, s.picks.chosen[i])
 	}
 }

@@ -60,7 +60,7 @@ func (l *Worker) ReclaimBetweenTenants() {
 			continue
 		}
 		l.p.beginTurn(taker)
-		if !l.p.Opts.Explain && l.p.nothingToReclaim(need, k) {
+		if !l.p.Told.Explains(need) && l.p.nothingToReclaim(need, k) {
 			if found := l.p.Tenants.Between.ExhaustedFound; found != 0 && l.p.isMemoized(need) {
 				l.Visit(need)
 				n.Status |= found
@@ -107,14 +107,14 @@ func (p *Pass) nothingToReclaim(need int32, k *state.Kind) bool {
 // choosesAnew reports whether the second turn of a need looks at nothing but what all needs may have: nothing is held for it, it is not
 // pinned, and neither Explain nor a spent search budget changes what the turn does.
 func (p *Pass) choosesAnew(need int32) bool {
-	return !p.Lines[need].Is(state.IsPinned) && !p.Reserved.Had(need) && !p.Opts.Explain && !p.SearchEnded()
+	return !p.Lines[need].Is(state.IsPinned) && !p.Reserved.Had(need) && !p.Told.Explains(need) && !p.SearchEnded()
 }
 
 // nothingObtainable reports whether it is known that the second turn of a need finds nothing; if so, it notes whether there are candidates.
 // Where something is held for the need, or free for it, the turn has to look at that. A need with Same has its turn, since the search
 // budget counts the domains that its turn looks at.
 func nothingObtainable(l *Worker, need int32, k *state.Kind) bool {
-	if k.Same || l.p.Opts.Explain || l.p.Reserved.Had(need) || l.p.AnyFree(k) {
+	if k.Same || l.p.Told.Explains(need) || l.p.Reserved.Had(need) || l.p.AnyFree(k) {
 		return false
 	}
 	some, known := victims.KnowsCandidates(&l.Worker, k, func(r columnar.Row) bool {

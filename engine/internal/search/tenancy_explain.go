@@ -15,7 +15,7 @@ import (
 
 // noteNoTurn records why a need that is short had no turn of reclaim.
 func (p *Pass) noteNoTurn(need int32, verdict string) {
-	if !p.Opts.Explain {
+	if !p.Told.Explains(need) {
 		return
 	}
 	why := records.TenancyExplanation{Verdict: verdict}
@@ -28,7 +28,7 @@ func (p *Pass) noteNoTurn(need int32, verdict string) {
 // noteTurn records what the tenants had when a turn began, and the ledger's verdict on each
 // before anything is chosen.
 func (l *Worker) noteTurn(need int32, k *state.Kind) {
-	if !l.p.Opts.Explain {
+	if !l.p.Told.Explains(need) {
 		return
 	}
 	t := l.p.Tenants.Shares
@@ -98,8 +98,8 @@ func (s *selection) verdictOn(giver int32) string {
 }
 
 // noteGiven records what came of the turn: what its plan takes, and from which tenants.
-func (p *Pass) noteGiven(x *proposal) {
-	if !p.Opts.Explain || !p.Tenants.Reclaiming {
+func (p *Pass) noteGiven(need int32, x *proposal) {
+	if !p.Told.Explains(need) || !p.Tenants.Reclaiming {
 		return
 	}
 	t, why := p.Tenants.Shares, &p.Told.TenancyWhys[len(p.Told.TenancyWhys)-1]

@@ -57,8 +57,6 @@ func (l *Worker) NoneToTake(k *state.Kind) bool {
 		return false // reclaim between tenants has other units
 	case l.p.Candidates.PoolOf[k.Number] == l.p.Candidates.noVictims:
 		return true
-	case l.p.Opts.Explain:
-		return false // Explain reports where the search looked, so it must look
 	}
 	t, x := &l.p.st.Gangs, &l.UnitsFor(k).Anywhere
 	usable := func(r columnar.Row) bool {

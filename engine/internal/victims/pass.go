@@ -61,6 +61,8 @@ type Preempted struct {
 
 // Told is what stages note for Explain, and for Plan.Compared.
 type Told struct {
+	all         bool            // Explain asks about all Needs
+	only        map[int32]bool  // the Needs that Explain asks about, unless about all
 	Tried       []records.Tried // the domains in which phase 2 looked
 	TriedFrom   int             // index in Tried of the first entry of the Need at work
 	Compared    int             // plans whose domains stand in Tried without Explain
@@ -93,6 +95,7 @@ func (p *Pass) Lay() {
 	p.Candidates.noVictims = &p.st.lent.noVictims
 	p.Preempted.VictimOf = bitmap.DenseIn(p.Arena, rows)
 	p.Preempted.Spared = bitmap.DenseIn(p.Arena, rows)
+	findExplained(p)
 }
 
 // StartOver begins from nothing, and allocates the columns of gangs.

@@ -89,7 +89,8 @@ func (l *Worker) FindTurns() *Turns {
 	classVictims.Most = l.mostAsked(t.asked)
 	l.p.findVictimGangs()
 	for i, asks := range t.asked {
-		if t.kinds[i] = asks && (l.p.Stock.Skewed[i] != 0 || !l.IsExhausted(uint32(i))); asks && !t.kinds[i] {
+		told := l.p.Told.all && l.p.Candidates.PoolOf[i] != l.p.Candidates.noVictims
+		if t.kinds[i] = asks && (l.p.Stock.Skewed[i] != 0 || told || !l.IsExhausted(uint32(i))); asks && !t.kinds[i] {
 			t.watched = alloc.Append(l.Arena, t.watched, uint32(i))
 		}
 	}
@@ -104,6 +105,7 @@ func (l *Worker) FindTurns() *Turns {
 	for _, need := range l.p.Shortage.Reconsidered {
 		t.Marks[l.p.RankOf[need]] |= HasTurn
 	}
+	t.markExplained(l.p)
 	t.since = l.EventsVersion()
 	return t
 }

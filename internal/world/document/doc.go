@@ -17,9 +17,9 @@ import "github.com/tonnage/tonnage/engine/model"
 
 // Limits of a document.
 const (
-	// JSONBytesMax is the largest JSON file. A machine takes about 400 bytes,
-	// so 500,000 of them with their demand fit twice.
-	JSONBytesMax = 512 << 20
+	// JSONBytesMax is the largest JSON file. A machine and a Need take about 450 bytes each: the
+	// largest calibrated fleet, 500,000 machines and 776,000 Needs, takes 559 MiB.
+	JSONBytesMax = 1 << 30
 	// YAMLBytesMax is the largest YAML file: its parser takes about fifty
 	// times the file's size in memory, JSON's about five times.
 	YAMLBytesMax = 64 << 20

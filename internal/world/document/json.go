@@ -10,8 +10,8 @@ import (
 // parseJSON reads one JSON value. Besides JSON's own grammar it knows the
 // numbers NaN, Infinity and -Infinity, which several writers emit, so that the
 // Reader can refuse them by their path.
-func parseJSON(text string) (Node, *Fault) {
-	p := jsonParser{text: text}
+func parseJSON(text string, large bool) (Node, *Fault) {
+	p := jsonParser{text: text, large: large}
 	p.space()
 	at := p.pos
 	root, ok := p.value(0)
@@ -30,6 +30,7 @@ type jsonParser struct {
 	text  string
 	pos   int
 	fault *Fault
+	large bool // items of the lists in the outermost object are checked, and not kept
 	// stack holds the finished items of the lists and objects that are still
 	// open, each of them above the mark where it began.
 	stack []Node
@@ -137,6 +138,9 @@ func numberEnd(s string, i int) int {
 	return i
 }
 
+// largeDepth is the depth of the lists in the outermost object.
+const largeDepth = 2
+
 // list reads a list and returns its items.
 func (p *jsonParser) list(depth int) ([]Node, bool) {
 	if depth > DepthMax {
@@ -148,12 +152,18 @@ func (p *jsonParser) list(depth int) ([]Node, bool) {
 		return nil, true
 	}
 	for {
-		at := p.pos
+		at, kept := p.pos, len(p.slab)
 		item, ok := p.value(depth)
 		if !ok {
 			return nil, false
 		}
 		item.at = uint32(at)
+		if p.large && depth == largeDepth && item.Kind >= List {
+			if item.Items, item.unread = nil, true; kept > len(p.slab) {
+				kept = 0 // it has begun a slab of its own
+			}
+			p.slab = p.slab[:kept]
+		}
 		p.stack = append(p.stack, item)
 		p.space()
 		switch {
@@ -207,6 +217,20 @@ func (p *jsonParser) object(depth int) ([]Node, bool) {
 			return nil, p.fail("expected , or } in an object, found %s", p.found())
 		}
 	}
+}
+
+// itemParser parses items that a document does not keep, one at a time, in the memory of the one before.
+type itemParser struct {
+	p    jsonParser
+	node Node
+}
+
+// parse returns an item with what lies in it, until the next call.
+func (x *itemParser) parse(d *Document, n *Node) *Node {
+	x.p = jsonParser{text: d.text, pos: int(n.at), stack: x.p.stack[:0], slab: x.p.slab[:0]}
+	x.node, _ = x.p.value(largeDepth) // LoadLarge has checked it
+	x.node.at = n.at
+	return &x.node
 }
 
 func (p *jsonParser) eat(c byte) bool {

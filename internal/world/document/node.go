@@ -29,6 +29,9 @@ type Node struct {
 	// of the file. Keys may occur twice here; Schema and Reader refuse that.
 	Items []Node
 	Kind  Kind
+	// unread says that the value is an item of a long list whose own items are not kept: a Reader parses it when its turn
+	// comes; see Large.
+	unread bool
 	// at is where the value begins in the text of the document, keyAt where its key does: in
 	// bytes. Both fit, since a file may have JSONBytesMax at most.
 	at, keyAt uint32

@@ -57,31 +57,33 @@ func Parse(data []byte) (*Node, *Fault) {
 }
 
 // ParseDocument is Parse, and remembers where everything stands: a Reader of the document
-// says with each fault on which line it is. The data must not be modified after it.
-func ParseDocument(data []byte) (*Document, *Fault) {
+// says with each fault on which line it is.
+func ParseDocument(data []byte) (*Document, *Fault) { return parse(string(data), false) }
+
+func parse(text string, large bool) (*Document, *Fault) {
 	first := 0
-	for first < len(data) && (data[first] == ' ' || data[first] == '\n' || data[first] == '\t' || data[first] == '\r') {
+	for first < len(text) && (text[first] == ' ' || text[first] == '\n' || text[first] == '\t' || text[first] == '\r') {
 		first++
 	}
-	if first == len(data) {
+	if first == len(text) {
 		return nil, &Fault{Path: "$", Msg: "the file is empty"}
 	}
-	json, limit := data[first] == '{' || data[first] == '[', YAMLBytesMax
+	json, limit := text[first] == '{' || text[first] == '[', YAMLBytesMax
 	if json {
 		limit = JSONBytesMax
 	}
-	if len(data) > limit {
+	if len(text) > limit {
 		return nil, tooLong(json)
 	}
-	if !utf8.Valid(data) {
+	if !utf8.ValidString(text) {
 		return nil, &Fault{Path: "$", Msg: "the file is not valid UTF-8"}
 	}
-	d := &Document{text: string(data)}
+	d := &Document{text: text}
 	var fault *Fault
 	if json {
-		d.Root, fault = parseJSON(d.text)
+		d.Root, fault = parseJSON(text, large)
 	} else {
-		d.Root, fault = parseYAML(data)
+		d.Root, fault = parseYAML([]byte(text))
 	}
 	if fault != nil {
 		return nil, fault
@@ -90,13 +92,47 @@ func ParseDocument(data []byte) (*Document, *Fault) {
 }
 
 // Load reads a document from r, and no more of it than is allowed.
-func Load(r io.Reader) (*Document, *Fault, error) {
-	data, err := io.ReadAll(io.LimitReader(r, JSONBytesMax+1))
+func Load(r io.Reader) (*Document, *Fault, error) { return load(r, false) }
+
+// LoadLarge is Load for what may be hundreds of megabytes, most of them in lists of the outermost object. Of JSON it keeps the
+// text, and of such a list only where its items begin: Reader.List parses each item again when its turn comes. Whatever
+// else reads nodes finds nothing in them. The tree would take four times the memory of the text.
+func LoadLarge(r io.Reader) (*Document, *Fault, error) { return load(r, true) }
+
+func load(r io.Reader, large bool) (*Document, *Fault, error) {
+	text, err := textOf(io.LimitReader(r, JSONBytesMax+1))
 	if err != nil {
 		return nil, nil, err
 	}
-	d, fault := ParseDocument(data)
+	d, fault := parse(text, large)
 	return d, fault, nil
+}
+
+// textOf reads all of r. A text that grew as it is read would be copied several times over, and hundreds of megabytes take
+// seconds each time; here they are copied once.
+func textOf(r io.Reader) (string, error) {
+	const most = 64 << 20
+	var blocks [][]byte
+	total := 0
+	for size := 64 << 10; ; size = min(2*size, most) {
+		block := make([]byte, size)
+		n, err := io.ReadFull(r, block)
+		blocks, total = append(blocks, block[:n]), total+n
+		if err == nil {
+			continue
+		}
+		if err != io.EOF && err != io.ErrUnexpectedEOF {
+			return "", err
+		}
+		break
+	}
+	var text strings.Builder
+	text.Grow(total)
+	for i, block := range blocks {
+		text.Write(block)
+		blocks[i] = nil
+	}
+	return text.String(), nil
 }
 
 func tooLong(json bool) *Fault {

@@ -22,7 +22,9 @@ func (d *Document) find(path []step) uint32 {
 	for _, s := range path {
 		switch {
 		case s.index >= 0 && n.Kind == List && s.index < len(n.Items):
-			n = &n.Items[s.index]
+			if n = &n.Items[s.index]; n.unread {
+				n = (&itemParser{}).parse(d, n)
+			}
 		case s.index < 0 && n.Kind == Object && find(n.Items, s.key) != nil:
 			n = find(n.Items, s.key)
 		default:

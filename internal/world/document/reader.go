@@ -22,6 +22,7 @@ type Reader struct {
 	more   int             // faults beyond FaultsMax
 	hints  []Hint
 	unsaid int // hints beyond FaultsMax
+	items  itemParser
 }
 
 // step is one part of a path: a key, or an index when key is absent.
@@ -357,14 +358,18 @@ func (r *Reader) Duration(n *Node, longest time.Duration, into *time.Duration) {
 	*into = d
 }
 
-// List reads a list and calls item for each of its items, one level down.
+// List reads a list and calls item for each of its items, one level down. item must not keep the node.
 func (r *Reader) List(n *Node, item func(i int, n *Node)) {
 	if !r.want(n, List) {
 		return
 	}
 	for i := range n.Items {
 		r.EnterItem(i)
-		item(i, &n.Items[i])
+		at := &n.Items[i]
+		if at.unread {
+			at = r.items.parse(r.Of, at)
+		}
+		item(i, at)
 		r.Leave()
 	}
 }
