@@ -30,6 +30,7 @@ func TestACopyStaysAsItWas(t *testing.T) {
 		type sight struct {
 			copied *supply.Copy
 			want   string
+			beside chan string // read while the table changed
 		}
 		var sights []sight
 		for step := range 2000 {
@@ -48,12 +49,16 @@ func TestACopyStaysAsItWas(t *testing.T) {
 				s.want[m.ID] = m
 			}
 			if step%200 == 0 {
-				sights = append(sights, sight{s.t.Copy(), told(s.t.Order(), s.t.Get)})
+				x := sight{s.t.Copy(), told(s.t.Order(), s.t.Get), make(chan string, 1)}
+				go func() { x.beside <- told(x.copied.Order(), x.copied.Get) }()
+				sights = append(sights, x)
 			}
 		}
 		for at, x := range sights {
-			if got := told(x.copied.Order(), x.copied.Get); got != x.want {
-				t.Fatalf("seed %d, copy %d: %s", seed, at, firstDifference(got, x.want))
+			for _, got := range []string{<-x.beside, told(x.copied.Order(), x.copied.Get)} {
+				if got != x.want {
+					t.Fatalf("seed %d, copy %d: %s", seed, at, firstDifference(got, x.want))
+				}
 			}
 			for _, r := range x.copied.Order() {
 				if m := x.copied.Get(r); m.Cluster != x.copied.Cluster(r) || m.Reservation != x.copied.Reservation(r) {
