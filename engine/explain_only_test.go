@@ -18,7 +18,7 @@ const explainedRows = 4
 // TestSomeRowsAreExplained: rows that Input.ExplainOnly names are explained as they are among all, and the plan is the same.
 func TestSomeRowsAreExplained(t *testing.T) {
 	searched, most := 0, 0
-	for _, seed := range fleetSeeds(fleetsToTry() / 4) {
+	for _, seed := range fleetSeeds(fleetsToTry() / 10) {
 		in, opts := explainedFleet(t, seed)
 		all := newEngine(t, withExplain(opts))
 		plan := mustCycle(t, all, in)

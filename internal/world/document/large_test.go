@@ -70,7 +70,7 @@ func TestLargeDocumentsReadAlike(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	good, bad := 0, 0
-	for range 1500 {
+	for range 500 {
 		text := largeText(rng)
 		if rng.IntN(4) == 0 { // break it
 			at := rng.IntN(len(text))
@@ -92,7 +92,7 @@ func TestLargeDocumentsReadAlike(t *testing.T) {
 			t.Fatalf("read as\n%.2000s\nwant\n%.2000s", a, b)
 		}
 	}
-	if good < 100 || bad < 100 {
+	if good < 100 || bad < 20 {
 		t.Errorf("%d good documents, %d bad ones", good, bad)
 	}
 }
