@@ -20,6 +20,7 @@ import (
 	"github.com/tonnage/tonnage/engine"
 	"github.com/tonnage/tonnage/internal/fleetview"
 	"github.com/tonnage/tonnage/internal/httpguard"
+	"github.com/tonnage/tonnage/internal/livefleet"
 	"github.com/tonnage/tonnage/internal/mtls"
 	"github.com/tonnage/tonnage/internal/workload"
 	"github.com/tonnage/tonnage/internal/world"
@@ -244,7 +245,11 @@ func (x *process) view() *fleetview.View {
 
 // writeWorld writes what the next cycle would look at, and what the rails hold back.
 func (x *process) writeWorld(ctx context.Context, out io.Writer) error {
-	return world.WriteShard(ctx, out, x.shard.Inspect, x.names())
+	names := x.names()
+	if f, ok := x.source.(*livefleet.File); ok {
+		names = f.Names() // the file may change while the world is written
+	}
+	return world.WriteShard(ctx, out, x.shard.Inspect, names)
 }
 
 // buildFleet puts the source's machines into the built-in provider.

@@ -128,6 +128,12 @@ func (f *File) Name(cluster string, n *model.Need) string {
 	return (*f.names.Load())[identityOf(cluster, n)]
 }
 
+// Names returns Name as it is now, whatever the file says later.
+func (f *File) Names() func(cluster string, n *model.Need) string {
+	names := *f.names.Load()
+	return func(cluster string, n *model.Need) string { return names[identityOf(cluster, n)] }
+}
+
 // Trials returns what is worth trying: of the first Need and the first machine of the file.
 func (f *File) Trials() (out []Trial) {
 	if len(f.world.Needs) > 0 {

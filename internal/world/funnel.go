@@ -356,7 +356,13 @@ func (f *funnels) claims(x *Funnel, i int, fit []*model.Machine) {
 		x.Holders = append(x.Holders, holder)
 	}
 	slices.SortFunc(x.Holders, func(a, b Holder) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), b.Machines-a.Machines, strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Need, b.Need))
+		if c := cmp.Or(-cmp.Compare(a.Priority, b.Priority), b.Machines-a.Machines, strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Need, b.Need)); c != 0 {
+			return c
+		}
+		if a.Claimed { // a cluster's machines of one priority: those of Needs, and those that no Need claims
+			return -1
+		}
+		return 1
 	})
 }
 

@@ -233,3 +233,25 @@ func TestANeedIsFoundByItsRow(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldersStandInOneOrder: a cluster's machines of one priority that Needs claim stand before as many that no Need claims.
+func TestHoldersStandInOneOrder(t *testing.T) {
+	w := read(t, "machines:\n"+
+		fleetOf("claimed", 2, "state: Configured, cluster: a, resources: {cpu: 4}, assigned: {priority: 900, need: one}")+
+		fleetOf("excess", 2, "state: Configured, cluster: a, resources: {cpu: 4}, assigned: {priority: 900, fingerprint: 00000000000000aa}")+`
+needs:
+- {name: one, cluster: a, priority: 900, aggregate: {cpu: 4}, minUnit: {cpu: 4}}
+- {name: two, cluster: a, priority: 900, aggregate: {cpu: 4}, minUnit: {cpu: 4}, requirements: [{key: zone, operator: DoesNotExist}]}
+- {name: n, cluster: c, priority: 1, aggregate: {cpu: 4}, minUnit: {cpu: 4}}
+`)
+	for range 30 {
+		answer, err := w.Explain(&Subjects{Needs: map[string]bool{"n": true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holders := answer.Explain.Needs[0].Funnel.Holders
+		if len(holders) != 2 || !holders[0].Claimed || holders[1].Claimed {
+			t.Fatalf("holders %+v", holders)
+		}
+	}
+}

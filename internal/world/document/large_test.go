@@ -1,10 +1,13 @@
 package document_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/tonnage/tonnage/internal/world/document"
 )
@@ -94,6 +97,21 @@ func TestLargeDocumentsReadAlike(t *testing.T) {
 	}
 	if good < 100 || bad < 20 {
 		t.Errorf("%d good documents, %d bad ones", good, bad)
+	}
+}
+
+// TestTextsThatAreCutOffAreRefused: a connection that breaks ends a text early, and what came until then may be a whole document.
+func TestTextsThatAreCutOffAreRefused(t *testing.T) {
+	for _, text := range []string{"now: 2026-01-01T00:00:00Z\nneeds: []\n", `{"a": [{"b": 1}]}`, strings.Repeat(" ", 200_000) + "{}", ""} {
+		for _, load := range []func(io.Reader) (*document.Document, *document.Fault, error){document.Load, document.LoadLarge} {
+			cut := io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrUnexpectedEOF))
+			if _, fault, err := load(cut); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%.40q, cut off: %v, fault %v", text, err, fault)
+			}
+			if _, fault, err := load(iotest.OneByteReader(strings.NewReader(text))); err != nil || (fault != nil) != (text == "") {
+				t.Errorf("%.40q, byte by byte: %v, %v", text, err, fault)
+			}
+		}
 	}
 }
 

@@ -115,16 +115,20 @@ func textOf(r io.Reader) (string, error) {
 	var blocks [][]byte
 	total := 0
 	for size := 64 << 10; ; size = min(2*size, most) {
-		block := make([]byte, size)
-		n, err := io.ReadFull(r, block)
-		blocks, total = append(blocks, block[:n]), total+n
-		if err == nil {
-			continue
+		block, n := make([]byte, size), 0
+		var err error
+		for n < size && err == nil { // io.ReadFull hides from a reader's end whether it was cut off
+			var read int
+			read, err = r.Read(block[n:])
+			n += read
 		}
-		if err != io.EOF && err != io.ErrUnexpectedEOF {
+		blocks, total = append(blocks, block[:n]), total+n
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
 			return "", err
 		}
-		break
 	}
 	var text strings.Builder
 	text.Grow(total)
