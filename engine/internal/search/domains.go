@@ -175,7 +175,7 @@ func (l *Worker) listCandidateDomains(need int32, k *state.Kind, pool *victims.U
 		if covers, offered := s.couldCover(); covers {
 			l.p.meet(need, offered)
 			out = append(out, candidateDomain{value: d.Value, scope: scope, missing: missing})
-		} else if explains && s.hasSome(missing) {
+		} else if explains && hasSome(s, missing) {
 			rejected = keepFirst(rejected, candidateDomain{value: d.Value, scope: scope, missing: missing})
 		}
 	}

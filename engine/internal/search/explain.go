@@ -17,7 +17,7 @@ var classNames = [units.NumUnitClasses]string{"sunk", "excess", "elastic", "plai
 
 // hasSome reports whether the need has something in the scope, or could take something there. Whether other domains are looked at
 // depends on what earlier needs could have taken.
-func (s *selection) hasSome(missing []int64) bool {
+func hasSome(s *selection, missing []int64) bool {
 	want := s.worker.p.Aggregate(s.need)
 	if !slices.Equal(missing[:len(want)], want) {
 		return true
