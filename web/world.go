@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// worldOf serves a world. It is held in memory, packed, until it is complete: a slow reader must not make write hold for
-// longer what it writes. One is sent at a time.
+// worldOf serves a world. It is held in memory, packed, until it is complete: write holds more memory than that, and must not wait
+// for a slow reader. One is sent at a time.
 func worldOf(write func(context.Context, io.Writer) error) http.Handler {
 	turn := make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,8 +29,8 @@ func WriteInput(out io.Writer, in engine.Input, opts engine.Options) error {
 type Names func(cluster string, n *model.Need) string
 
 // WriteShard is WriteInput for a running shard, and writes what its rails hold back. That
-// changes no decision. What is written is a copy of the shard's tables: it is locked only while they are copied, see CopyShard.
-// names may be nil. The error is the context's, that of inspect, or of out.
+// changes no decision. What is written is a copy of the shard's tables: the shard is locked only while they are copied, as in
+// CopyShard. names may be nil. The error is the context's, that of inspect, or of out.
 func WriteShard(ctx context.Context, out io.Writer, inspect Inspect, names Names) error {
 	m, err := lookAt(inspect, names)
 	if err != nil {
