@@ -38,7 +38,7 @@ type NeedExplanation struct {
 	// Pinned says that a reservation had determined the domain.
 	Pinned bool
 	// Preemption lists the domains in which phase 2 searched for a Same-Need, in order. With gangs it
-	// also lists some domains that were not searched, up to a bound.
+	// also lists domains that were not searched, by name, up to a bound.
 	Preemption []PreemptionExplanation
 	// Plan is the Need's plan of preemption; nil = none, or plan.VictimsMachine.
 	Plan *PlanExplanation

@@ -5,8 +5,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// TriedMax is how many domains of one need are explained at most: those that were tried, the
-// best first, then others by name.
+// TriedMax is of how many domains for which a search made no plan the explanation of a need tells, at most. They
+// stand by name, behind those for which it did, the best of these first.
 const TriedMax = 64
 
 // ComparedPlansMax is for how many plans of preemption in a cycle, those of the highest ranks,

@@ -125,7 +125,7 @@ func (l *Worker) coveringCandidateDomains(need int32, k *state.Kind, pool *victi
 		var offered int
 		if waits {
 			s := l.selectFor(need, k, g.scope, g.missing)
-			if covers, offered = s.couldCover(); covers {
+			if covers, offered, _ = s.couldCover(); covers {
 				s.measure(&g)
 			}
 		} else {

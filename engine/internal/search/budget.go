@@ -58,17 +58,18 @@ func (p *Pass) SearchEnded() bool {
 	return p.Searched.Pairs >= p.Opts.SearchPairs || p.Searched.Units >= p.Opts.SearchUnits
 }
 
-// couldCover reports whether all units together cover what is missing, and how many machines
-// are offered. Between tenants a machine counts as offered only if it belongs to another tenant
+// couldCover reports whether all units together cover what is missing, how many machines
+// are offered, and whether the units have any machine. Between tenants a machine counts as offered only if it belongs to another tenant
 // and the taker, with this machine alone, stays within its share.
-func (s *selection) couldCover() (covers bool, offered int) {
+func (s *selection) couldCover() (covers bool, offered int, some bool) {
 	sum := s.worker.Finding.Vecs.Take(s.worker.p.Dims)
 	s.eachMachine(nil, func(r columnar.Row, level int64) {
 		class := s.worker.p.Snap.View.Class[r]
+		some = true
 		columnar.SatAdd(sum, s.worker.p.Vector(class))
 		if !s.worker.p.Tenants.Reclaiming || level != math.MinInt64 && !s.worker.p.Preempted.VictimOf.Has(uint32(r)) && !s.worker.p.Tenants.Shares.IsFull(class) {
 			offered++ // between tenants: neither excess nor broken off its gang by a plan already
 		}
 	})
-	return columnar.Covers(sum, s.want), offered
+	return columnar.Covers(sum, s.want), offered, some
 }

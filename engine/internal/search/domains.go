@@ -156,7 +156,7 @@ func (l *Worker) listCandidateDomains(need int32, k *state.Kind, pool *victims.U
 	n := &l.p.Lines[need]
 	out := l.sel.memory.candidateDomains[:0]
 	none, explains := l.NoneToTake(k), l.p.Told.Explains(need)
-	var rejected []candidateDomain // to be explained
+	var rejected []candidateDomain // for Explain
 	for i := range l.Finding.DomainTotals.List {
 		d := &l.Finding.DomainTotals.List[i]
 		if d.Tried {
@@ -172,11 +172,12 @@ func (l *Worker) listCandidateDomains(need int32, k *state.Kind, pool *victims.U
 		if !n.Is(state.HasCandidates) && s.any() {
 			n.Status |= state.HasCandidates
 		}
-		if covers, offered := s.couldCover(); covers {
+		g := candidateDomain{value: d.Value, scope: scope, missing: missing}
+		if covers, offered, some := s.couldCover(); covers {
 			l.p.meet(need, offered)
-			out = append(out, candidateDomain{value: d.Value, scope: scope, missing: missing})
-		} else if explains && hasSome(s, missing) {
-			rejected = keepFirst(rejected, candidateDomain{value: d.Value, scope: scope, missing: missing})
+			out = append(out, g)
+		} else if explains && (some || l.p.hasPart(need, missing)) {
+			rejected = keepFirst(rejected, g) // other domains are listed only if an earlier need could have taken something there
 		}
 	}
 	for i := range rejected {

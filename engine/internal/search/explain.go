@@ -15,18 +15,10 @@ import (
 
 var classNames = [units.NumUnitClasses]string{"sunk", "excess", "elastic", "plain", "whole"}
 
-// hasSome reports whether the need has something in the scope, or could take something there. Whether other domains are looked at
-// depends on what earlier needs could have taken.
-func hasSome(s *selection, missing []int64) bool {
-	want := s.worker.p.Aggregate(s.need)
-	if !slices.Equal(missing[:len(want)], want) {
-		return true
-	}
-	some := false
-	s.rewind()
-	s.eachMachine(nil, func(columnar.Row, int64) { some = true })
-	s.rewind()
-	return some
+// hasPart reports whether a need that misses this much has a part of what it wants.
+func (p *Pass) hasPart(need int32, missing []int64) bool {
+	want := p.Aggregate(need)
+	return !slices.Equal(missing[:len(want)], want)
 }
 
 // keepFirst adds a domain to a list, which keeps as many as are explained: those with the smallest numbers, so that it does not
@@ -39,9 +31,9 @@ func keepFirst(list []candidateDomain, x candidateDomain) []candidateDomain {
 	return slices.Insert(list[:min(len(list), records.TriedMax-1)], at, x)
 }
 
-// noteCandidateDomain records why a domain was not tried.
+// noteCandidateDomain records, for Explain, why a domain was not tried.
 func (s *selection) noteCandidateDomain(value uint32, missing []int64, reason string) {
-	if !s.worker.p.Told.Explains(s.need) || len(s.worker.p.Told.Tried)-s.worker.p.Told.TriedFrom >= records.TriedMax {
+	if len(s.worker.p.Told.Tried)-s.worker.p.Told.TriedFrom >= records.TriedMax {
 		return
 	}
 	s.worker.p.Told.Tried = append(s.worker.p.Told.Tried, records.Tried{PreemptionExplanation: records.PreemptionExplanation{

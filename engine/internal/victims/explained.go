@@ -33,8 +33,11 @@ func LooksFor(p *Pass, need int32) bool {
 
 // markExplained gives turns to the Needs that Explain asks about.
 func (t *Turns) markExplained(p *Pass) {
-	for need := range p.Told.only {
-		if rank := p.RankOf[need]; p.IsShort(int(rank)) && LooksFor(p, need) {
+	if !p.Opts.Explain {
+		return
+	}
+	for rank, need := range p.Order {
+		if p.IsShort(rank) && LooksFor(p, need) {
 			t.Marks[rank] |= HasTurn
 		}
 	}

@@ -98,7 +98,7 @@ func (l *Worker) poolUnits(key victimPoolKey) *UnitPool {
 	}
 	t := &l.p.st.Gangs
 	t.Round++
-	if l.p.Snap.Supply.SameKey(key.matcher) < 0 && !l.p.Tenants.Reclaiming && !l.p.Told.all {
+	if l.p.Snap.Supply.SameKey(key.matcher) < 0 && !l.p.Tenants.Reclaiming {
 		x.more.Roster, x.more.Priority, x.ordered = l.rosterOf(key), key.priority, true
 	}
 	for _, class := range classes {

@@ -89,8 +89,7 @@ func (l *Worker) FindTurns() *Turns {
 	classVictims.Most = l.mostAsked(t.asked)
 	l.p.findVictimGangs()
 	for i, asks := range t.asked {
-		told := l.p.Told.all && l.p.Candidates.PoolOf[i] != l.p.Candidates.noVictims
-		if t.kinds[i] = asks && (l.p.Stock.Skewed[i] != 0 || told || !l.IsExhausted(uint32(i))); asks && !t.kinds[i] {
+		if t.kinds[i] = asks && (l.p.Stock.Skewed[i] != 0 || !l.IsExhausted(uint32(i))); asks && !t.kinds[i] {
 			t.watched = alloc.Append(l.Arena, t.watched, uint32(i))
 		}
 	}
