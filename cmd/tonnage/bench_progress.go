@@ -5,10 +5,7 @@ import (
 	"io"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/tonnage/tonnage/internal/measure"
-	"github.com/tonnage/tonnage/internal/terminal"
 )
 
 // benchProgressGap is how often the line changes at most.
@@ -27,15 +24,6 @@ func newBenchProgress(w io.Writer) *benchProgress {
 	return &benchProgress{console: liveLine(w)}
 }
 
-// liveLine returns what keeps one line on a terminal; nil if w is none.
-func liveLine(w io.Writer) *console {
-	f := terminal.File(w)
-	if f == nil || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	return &console{out: w, terminal: true}
-}
-
 // show is told how far the run is.
 func (b *benchProgress) show(p measure.Progress) {
 	if b.console == nil {
@@ -52,9 +40,7 @@ func (b *benchProgress) show(p measure.Progress) {
 }
 
 func (b *benchProgress) clear() {
-	if b.console != nil {
-		b.console.clear()
-	}
+	b.console.clear()
 }
 
 // benchLine is the progress in words; took is the time since the stage began.

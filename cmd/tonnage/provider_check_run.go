@@ -103,11 +103,7 @@ func claimed(t *check.Target) string {
 // back when the run is interrupted, too.
 func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *check.Target) error {
 	progress := liveLine(c.err)
-	show := func(line string, args ...any) {
-		if progress != nil {
-			progress.show(fmt.Sprintf(line, args...))
-		}
-	}
+	show := func(line string, args ...any) { progress.show(fmt.Sprintf(line, args...)) }
 	out := &checkReport{Address: c.addr, Machines: append([]check.Claim{}, target.Claims()...)}
 	waiting := c.sayWaiting(target, progress)
 	defer waiting()
@@ -115,9 +111,7 @@ func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *chec
 	var faults error // of printing
 	row := func(cells ...string) {
 		if p.format == formatTable {
-			if progress != nil {
-				progress.clear()
-			}
+			progress.clear()
 			faults = cmp.Or(faults, rows.print(c.out, cells...))
 		}
 	}
@@ -134,9 +128,7 @@ func (c *providerCheck) carryOut(ctx context.Context, p *checkPlan, target *chec
 	defer cancel()
 	out.Left = append([]check.Left{}, target.Restore(within)...)
 	waiting()
-	if progress != nil {
-		progress.clear()
-	}
+	progress.clear()
 	for _, r := range out.Results {
 		switch r.Status {
 		case check.Passed:

@@ -30,6 +30,15 @@ type console struct {
 	status   string // what stands on the last line
 }
 
+// liveLine returns the console of a terminal that has a status line alone; nil if w is none. A nil console shows nothing.
+func liveLine(w io.Writer) *console {
+	f := terminal.File(w)
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &console{out: w, terminal: true}
+}
+
 // print writes a line above the status.
 func (c *console) print(format string, args ...any) {
 	c.mu.Lock()
@@ -51,6 +60,9 @@ func (c *console) above(w io.Writer, text string) {
 // show replaces the status line; elsewhere than on a terminal it is a line
 // like any other.
 func (c *console) show(line string) {
+	if c == nil {
+		return
+	}
 	if !c.terminal {
 		c.print("%s", line)
 		return
@@ -64,6 +76,9 @@ func (c *console) show(line string) {
 
 // clear takes the status line away for good.
 func (c *console) clear() {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.status != "" {

@@ -122,7 +122,9 @@ func whatIf(ctx context.Context, s streams, f whatIfFlags) error {
 	if err != nil {
 		return err
 	}
+	decided := f.source.deciding(s, w)
 	answer, err := whatif.Ask(w, edits)
+	decided()
 	if err != nil {
 		return badInput(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestProgressOfReadingAWorld(t *testing.T) {
 	var out bytes.Buffer
-	p := &worldProgress{console: &console{out: &out}}
+	p := &console{out: &out}
 	if n, err := io.Copy(io.Discard, &countedReader{in: strings.NewReader(strings.Repeat("x", 3<<20)), progress: p}); n != 3<<20 || err != nil {
 		t.Fatal(n, err)
 	}

@@ -75,6 +75,15 @@ func unnamed(before, after sight, changes []demand.ClusterChange) string {
 	return ""
 }
 
+// priorities returns profiles of so many priorities.
+func priorities(tb testing.TB, n int) (out []*model.Profile) {
+	tb.Helper()
+	for i := range n {
+		out = append(out, profile(tb, model.ProfileSpec{Priority: int32(i)}))
+	}
+	return out
+}
+
 // edit draws the next demand of a cluster from the one before.
 func edit(rng *rand.Rand, profiles []*model.Profile, rows []model.Need) []model.Need {
 	draw := func() model.Need {
@@ -106,10 +115,7 @@ func edit(rng *rand.Rand, profiles []*model.Profile, rows []model.Need) []model.
 func TestChangesNameEveryDifference(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 2))
-	var profiles []*model.Profile
-	for i := range 5 {
-		profiles = append(profiles, profile(t, model.ProfileSpec{Priority: int32(i)}))
-	}
+	profiles := priorities(t, 5)
 	d, b := demand.New(), demand.NewBuilder()
 	seen := []sight{look(d)}
 	for step := range 3000 {

@@ -8,13 +8,13 @@ import (
 )
 
 // Copy is what a Table held at one moment. It is read while the table changes, from any goroutine.
-type Copy struct{ t Table } // only what Row reads
+type Copy struct{ t Table } // only what its methods read
 
 // Copy returns the rows as they are now. It copies columns, no text and no profile: some 30 bytes a row. O(rows).
 func (t *Table) Copy() *Copy {
 	c := &Copy{Table{
 		blocks: make(map[string]*Block, len(t.blocks)), order: slices.Clone(t.order), profiles: profiles{byID: slices.Clone(t.profiles.byID)},
-		dims: t.dims, vectors: vectors{dict: t.vectors.dict.Frozen()}, groups: names{dict: t.groups.dict.Frozen()}, reported: maps.Clone(t.reported), rows: t.rows,
+		dims: t.dims, vectors: vectors{dict: t.vectors.dict.Frozen()}, groups: names{dict: t.groups.dict.Frozen()}, reported: maps.Clone(t.reported),
 	}}
 	for cluster, b := range t.blocks {
 		c.t.blocks[cluster] = &Block{

@@ -15,10 +15,7 @@ import (
 func TestACopyStaysAsItWas(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 3))
-	var profiles []*model.Profile
-	for i := range 5 {
-		profiles = append(profiles, profile(t, model.ProfileSpec{Priority: int32(i)}))
-	}
+	profiles := priorities(t, 5)
 	type sight struct {
 		copied   *demand.Copy
 		want     map[string][]model.Need

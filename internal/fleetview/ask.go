@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// AskMachinesMax is the most machines and rows of a shard about which the page decides again. Commands have
-	// no such limit.
+	// AskMachinesMax is the most machines and rows of a shard about which the page decides again. Commands, which decide in a
+	// process of their own, take any world that may be read.
 	AskMachinesMax = 100_000
 	// worldAgeMax is for how long a copy of the world is used again.
 	worldAgeMax = 3 * time.Second
@@ -106,7 +106,8 @@ func (a *asker) read(ctx context.Context, part int, p Part) (*world.World, error
 	if a.world != nil && a.part == part && time.Since(a.made) < worldAgeMax {
 		return a.world, nil
 	}
-	a.world = nil    // the old one need not be held meanwhile
+	a.world = nil // the old one need not be held meanwhile
+
 	kind := "tables" // of the first part, for which the shard is locked
 	w, err := world.CopyShard(ctx, p.Inspect, p.names(), func() {
 		a.pace.next(ctx, kind)

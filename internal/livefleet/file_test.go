@@ -187,3 +187,15 @@ func TestTimesOfTheFileAreRelativeToItsNow(t *testing.T) {
 		t.Errorf("the need arrived %v ago", ago)
 	}
 }
+
+// TestNamesStay: Names gives the names of the moment at which it is called, and Name those of the file as it is.
+func TestNamesStay(t *testing.T) {
+	l := newLive(t, before)
+	due := l.file.Due(l.now)
+	cluster, need := due[0].Cluster, &due[0].Needs[0]
+	names := l.file.Names()
+	l.edit("name: first", "name: renamed")
+	if was, is := names(cluster, need), l.file.Name(cluster, need); was != "first" || is != "renamed" {
+		t.Errorf("was %q, is %q", was, is)
+	}
+}

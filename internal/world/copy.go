@@ -16,8 +16,8 @@ import (
 // Inspect shows the tables of a shard while no cycle runs, as Shard.Inspect does.
 type Inspect func(visit func(in engine.Input, opts engine.Options, held *shard.HeldBack) error) error
 
-// copyPart is how many machines or Needs of a copy are read between two looks at the context.
-const copyPart = 1024
+// partRows is about how many machines or Needs are read without a pause.
+const partRows = 1024
 
 // moment is what a shard held at one moment.
 type moment struct {
@@ -67,7 +67,7 @@ func (m *moment) needs(ctx context.Context) iter.Seq2[string, *model.Need] {
 func (m *moment) machines(ctx context.Context) iter.Seq[*model.Machine] {
 	return func(yield func(*model.Machine) bool) {
 		for i, r := range m.supply.Order() {
-			if i%copyPart == 0 && ctx.Err() != nil {
+			if i%partRows == 0 && ctx.Err() != nil {
 				return
 			}
 			if x := m.supply.Get(r); !yield(&x) {
@@ -104,13 +104,13 @@ func CopyShard(ctx context.Context, inspect Inspect, names Names, next func()) (
 	w.Options.Engine.Pin, w.Options.Engine.Nodes = nil, nil // of the shard's own workers
 	w.Machines = make([]model.Machine, 0, len(m.supply.Order()))
 	for name, n := range m.needs(ctx) {
-		if len(w.Needs)%copyPart == 0 {
+		if len(w.Needs)%partRows == 0 {
 			next()
 		}
 		w.Needs = append(w.Needs, Need{Name: name, Need: *n})
 	}
 	for x := range m.machines(ctx) {
-		if len(w.Machines)%copyPart == 0 {
+		if len(w.Machines)%partRows == 0 {
 			next()
 		}
 		w.Machines = append(w.Machines, *x)

@@ -82,7 +82,7 @@ func (w *World) NameOf(name string) string {
 
 func (w *World) decide(explain bool, only *Subjects, clock func() int64) (*Answer, error) {
 	opts := w.Options.Engine
-	opts.Explain = explain && (only == nil || len(only.Needs) > 0)
+	opts.Explain = explain
 	eng, err := engine.New(opts)
 	if err != nil {
 		return nil, fmt.Errorf("options: %w", err)

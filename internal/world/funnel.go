@@ -356,10 +356,11 @@ func (f *funnels) claims(x *Funnel, i int, fit []*model.Machine) {
 		x.Holders = append(x.Holders, holder)
 	}
 	slices.SortFunc(x.Holders, func(a, b Holder) int {
-		if c := cmp.Or(-cmp.Compare(a.Priority, b.Priority), b.Machines-a.Machines, strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Need, b.Need)); c != 0 {
+		c := cmp.Or(-cmp.Compare(a.Priority, b.Priority), b.Machines-a.Machines, strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Need, b.Need))
+		switch {
+		case c != 0 || a.Claimed == b.Claimed:
 			return c
-		}
-		if a.Claimed { // a cluster's machines of one priority: those of Needs, and those that no Need claims
+		case a.Claimed: // before those that no Need claims
 			return -1
 		}
 		return 1

@@ -203,19 +203,18 @@ func (w *World) Tables() (*supply.Table, *demand.Table, error) { return w.Tables
 
 // TablesInParts is Tables in parts of about a thousand machines or Needs. It calls next before each.
 func (w *World) TablesInParts(next func()) (*supply.Table, *demand.Table, error) {
-	const part = 1024
 	s, d := supply.New(), demand.New()
 	for i := range w.Machines {
-		if i%part == 0 {
+		if i%partRows == 0 {
 			next()
 		}
 		if err := s.Put(&w.Machines[i]); err != nil {
 			return nil, nil, fmt.Errorf("machines[%d]: %w", i, err)
 		}
 	}
-	rows := part
+	rows := partRows
 	for _, roll := range w.rollups() {
-		if rows >= part {
+		if rows >= partRows {
 			next()
 			rows = 0
 		}

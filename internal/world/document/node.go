@@ -30,7 +30,7 @@ type Node struct {
 	Items []Node
 	Kind  Kind
 	// unread says that the value is an item of a long list whose own items are not kept: a Reader parses it when its turn
-	// comes; see Large.
+	// comes; see LoadLarge.
 	unread bool
 	// at is where the value begins in the text of the document, keyAt where its key does: in
 	// bytes. Both fit, since a file may have JSONBytesMax at most.
