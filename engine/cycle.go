@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tonnage/tonnage/alloc"
@@ -19,7 +20,8 @@ import (
 //
 // A cycle is incremental: it builds on the one before, and what has not changed is not computed again.
 // Every Options.CheckCycles cycles it decides a second time, from nothing. If the two answers differ,
-// Stats.Differs says so, and the answer from nothing is returned.
+// Stats.Differs says so, and the answer from nothing is returned. With auditMin machines and rows or more, each cycle checks a
+// part of what it builds on instead; after a difference there, the next cycle starts from nothing.
 func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 	defer func() {
 		e.store.Crew.Mark = nil // the caller's; see Engine.unreachable
@@ -32,24 +34,48 @@ func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 			plan, err = nil, fmt.Errorf("deciding for %d machines and %d Needs takes too much memory: %w; have fewer kinds of machines, or of Needs, in one shard", in.Supply.Len(), in.Demand.Len(), limit)
 		}
 	}()
-	check := e.opts.CheckCycles
-	if check == 0 {
-		check = CheckCyclesDefault
+	if e.opts.Full {
+		e.forget()
 	}
+	check, parts := e.checks(&in)
 	e.unchecked++
-	plan, err = e.decide(in)
-	if err != nil || e.unchecked < check || plan.Stats.Full {
+	plan, err = e.decide(in, parts)
+	if err != nil || plan.Stats.Full {
 		return plan, err
+	}
+	if plan.Stats.Differs { // found by an audit: what is kept is not to be trusted
+		e.forget()
+		return plan, nil
+	}
+	if e.unchecked < check {
+		return plan, nil
 	}
 	e.unchecked = 0
 	digest := plan.Digest()
 	e.forget()
-	plan, err = e.decide(in)
+	plan, err = e.decide(in, 0)
 	if err != nil {
 		return nil, err
 	}
 	plan.Stats.Checked, plan.Stats.Differs = true, plan.Digest() != digest
 	return plan, nil
+}
+
+// auditMin is the number of machines and rows together from which on checks are spread over cycles. With fewer, to decide a second
+// time takes a few milliseconds.
+const auditMin = 1 << 16
+
+// auditRounds is how many times a fleet is audited until a cycle is decided a second time.
+const auditRounds = 100
+
+// checks returns after how many cycles one is decided a second time, and the number of parts in which the fleet is audited
+// meanwhile, one in each cycle; 0 = it is not.
+func (e *Engine) checks(in *Input) (cycles, parts int) {
+	cycles = cmp.Or(e.opts.CheckCycles, CheckCyclesDefault)
+	if in.Supply.Len()+in.Demand.Len() < e.auditMin {
+		return cycles, 0
+	}
+	return cycles * auditRounds, cycles
 }
 
 // forget invalidates all that is kept: the next cycle starts from nothing.
@@ -85,7 +111,9 @@ var crewMin = 1 << 16
 //	phase 1    credit bound machines, acquire free ones     → Claims
 //	phase 2    preempt for what phase 1 left                → Preempted.Victims
 //	phase 3    release what no Need claims                  → Plan
-func (e *Engine) decide(in Input) (*Plan, error) {
+//
+// It audits one of so many parts of what is kept from the cycle before; parts = 0: none.
+func (e *Engine) decide(in Input, parts int) (*Plan, error) {
 	watch := newStopwatch(in.Clock)
 	e.in = in
 	crew := e.store.Crew
@@ -93,9 +121,6 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	crew.Alone = in.Supply.Len()+in.Demand.Len() < crewMin && e.store.Racing == nil
 	crew.Begin(model.StageSnapshot)
 	e.store.CycleArena.Reset()
-	if e.opts.Full {
-		e.forget()
-	}
 	snap, err := e.snaps.Build(in.Supply, in.Demand, in.Now)
 	if err != nil {
 		e.forget()
@@ -109,6 +134,8 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	p := e.newPass(snap, &e.in)
 	if p.CarryOver() {
 		p.StartOver()
+	} else {
+		beginAudit(p, e.unchecked, parts)
 	}
 	stats.Full = p.Changed.Fresh
 	moved := p.Normalise()
@@ -119,6 +146,7 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 		p.Rank()
 		p.MarkLacking()
 	}
+	p.AuditOrder()
 	p.Lay(&e.walker)
 	stats.RankNanos = watch.lap()
 
@@ -140,6 +168,14 @@ func (e *Engine) decide(in Input) (*Plan, error) {
 	e.trim(p.Changed.Fresh)
 	e.last = p
 	return &e.plan, nil
+}
+
+// beginAudit says which part is audited in this cycle, and compares that part of the snapshot with the tables.
+func beginAudit(p *pass, part, parts int) {
+	p.Audit.Part, p.Audit.Parts = part, parts
+	if from, to := p.Audit.Range(p.Snap.Supply.RowMax()); from < to && !p.Snap.Fresh {
+		p.Audit.Note(p.e.snaps.Audit(from, to))
+	}
 }
 
 // pass is the state of one cycle: what the stages share and decide, and what phase 3 adds.

@@ -25,6 +25,7 @@ type Engine struct {
 	last   *pass // the last completed cycle, for Explain; nil = none
 	// unchecked counts the cycles since the last check.
 	unchecked int
+	auditMin  int // the constant; tests set it
 	// builtOn counts the incremental cycles since the last one from nothing.
 	builtOn int
 	// unreachable ends the goroutines of crew when the engine is garbage. What crew refers to is kept until then: it must
@@ -39,7 +40,7 @@ func New(opts Options) (*Engine, error) {
 	}
 	opts.SearchPairs = cmp.Or(opts.SearchPairs, SearchPairsDefault)
 	opts.SearchUnits = cmp.Or(opts.SearchUnits, SearchUnitsDefault)
-	e := &Engine{opts: opts}
+	e := &Engine{opts: opts, auditMin: auditMin}
 	e.snaps = snapshot.NewBuilder(&e.accounts)
 	e.store.Opts, e.store.CycleArena = &e.opts, e.accounts.NewArena(alloc.Pass)
 	e.store.Arena = e.accounts.NewArena(alloc.Pass)

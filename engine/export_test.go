@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	"github.com/tonnage/tonnage/alloc"
+	"github.com/tonnage/tonnage/columnar"
 	"github.com/tonnage/tonnage/engine/internal/assign"
 	"github.com/tonnage/tonnage/engine/internal/search"
 	"github.com/tonnage/tonnage/engine/internal/state"
 	"github.com/tonnage/tonnage/engine/internal/units"
 	"github.com/tonnage/tonnage/engine/internal/workers"
+	"github.com/tonnage/tonnage/engine/model"
 )
 
 // Fleets of tests are small, and meant to be decided by all workers.
@@ -20,6 +22,9 @@ func SetCrewMin(n int) (was int) {
 	was, crewMin = crewMin, n
 	return was
 }
+
+// SetAuditMin changes from how many machines and rows on the engine's checks are spread over cycles.
+func (e *Engine) SetAuditMin(n int) { e.auditMin = n }
 
 // SetComponentsMin changes from how many needs on components are dealt to
 // workers, and returns what it was.
@@ -109,4 +114,122 @@ func (e *Engine) SetMemoryLimit(bytes int64) {
 			a.SetLimit(bytes)
 		}
 	}
+}
+
+// Spoil is a way in which what an engine keeps can be wrong.
+type Spoil struct {
+	Name   string
+	Sparse bool // it is of what is looked up one by one
+	do     func(e *Engine) bool
+}
+
+// Spoil makes something wrong; false if there is nothing of the kind.
+func (e *Engine) Spoil(s Spoil) bool { return s.do(e) }
+
+// bound returns a Need that has a Configured machine, and one of its machines, after some that are passed over.
+func (e *Engine) bound(pass int, test func(n *state.Line) bool) (need int32, r columnar.Row) {
+	p := &e.at
+	for _, need := range p.Order {
+		n := &p.Lines[need]
+		if r := p.Claims.First(n); r != columnar.None && p.Snap.View.State[r] == model.Configured && test(n) {
+			if pass--; pass < 0 {
+				return need, r
+			}
+		}
+	}
+	return -1, columnar.None
+}
+
+func anyLine(*state.Line) bool { return true }
+
+// Spoils are the ways.
+var Spoils = []Spoil{
+	{"a machine is claimed by nobody", false, func(e *Engine) bool {
+		need, r := e.bound(300, anyLine)
+		if need >= 0 {
+			e.at.Claims.Unlink(r, &e.at.Lines[need])
+		}
+		return need >= 0
+	}},
+	{"a machine is claimed by another", false, func(e *Engine) bool {
+		need, r := e.bound(300, anyLine)
+		for _, other := range e.at.Order {
+			if n := &e.at.Lines[other]; other != need && e.at.ClusterOf(other) == e.at.ClusterOf(need) && n.Tail != columnar.None {
+				e.at.Claims.Unlink(r, &e.at.Lines[need])
+				e.at.Claims.Claim(r, other, n)
+				return true
+			}
+		}
+		return false
+	}},
+	{"a Need is taken for one that lacks something", false, func(e *Engine) bool {
+		need, _ := e.bound(300, func(n *state.Line) bool { return n.Is(state.IsSatisfied) })
+		if need >= 0 {
+			e.at.Lines[need].Status &^= state.IsSatisfied
+		}
+		return need >= 0
+	}},
+	{"a gang is in another domain", false, func(e *Engine) bool {
+		need, _ := e.bound(0, func(n *state.Line) bool { return e.at.Kinds[n.Kind].Same && !n.Is(state.IsUncredited) })
+		if need >= 0 {
+			e.at.Lines[need].Domain++
+		}
+		return need >= 0
+	}},
+	{"a stamp has another owner", false, func(e *Engine) bool {
+		_, r := e.bound(300, anyLine)
+		e.store.Owner[r] = state.Unclaimed
+		return r != columnar.None
+	}},
+	{"a row is of another kind", false, func(e *Engine) bool {
+		need, _ := e.bound(30, func(n *state.Line) bool { return !n.Is(state.IsFold) })
+		if need >= 0 {
+			e.at.Lines[need].Kind ^= 1
+		}
+		return need >= 0
+	}},
+	{"two Needs have each other's ranks", true, func(e *Engine) bool {
+		o := e.at.Order
+		at := len(o) / 2
+		o[at], o[at+1] = o[at+1], o[at]
+		e.at.RankOf[o[at]], e.at.RankOf[o[at+1]] = int32(at), int32(at+1)
+		return true
+	}},
+	{"a Need has another place in a column", true, func(e *Engine) bool {
+		e.at.KindAt[len(e.at.KindAt)/3] ^= 1
+		return true
+	}},
+	{"two machines of a cluster are in the wrong order", true, func(e *Engine) bool {
+		for c := range e.at.Snap.Clusters {
+			if b := e.at.Snap.BoundOf(c); len(b) > 1 {
+				b[0], b[1] = b[1], b[0]
+				return true
+			}
+		}
+		return false
+	}},
+	{"a machine of a cluster has another stamp", true, func(e *Engine) bool {
+		need, r := e.bound(300, anyLine)
+		for i, b := range e.at.Snap.BoundOf(int(e.at.ClusterOf(need))) {
+			if b.Row == r {
+				e.at.Snap.BoundOf(int(e.at.ClusterOf(need)))[i].Group++
+				return true
+			}
+		}
+		return false
+	}},
+	{"an idle machine is lost", true, func(e *Engine) bool {
+		for c := range e.at.Snap.Classes {
+			if idle := e.at.Snap.Idle.At(c); len(idle) > 1 {
+				idle[0] = idle[1]
+				return true
+			}
+		}
+		return false
+	}},
+	{"a machine has another place in keep order", true, func(e *Engine) bool {
+		_, r := e.bound(300, anyLine)
+		e.at.Snap.Keep[r] += 1 << 21
+		return true
+	}},
 }

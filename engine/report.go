@@ -32,6 +32,7 @@ func (p *pass) report(plan *Plan) {
 	st.SearchPairs, st.SearchUnits, st.SearchEnded = p.Searched.Pairs, p.Searched.Units, p.SearchEnded()
 	st.AcquireCounts = p.Counted.Counts
 	st.CreditCounts = p.Counted.CreditCounts
+	st.Audited, st.Differs = int(p.Audit.Clusters.Load()), p.Audit.Faults.Load() > 0
 	st.Clusters, st.ClustersCredited = len(p.Snap.Clusters), p.Counted.ClustersCredited
 	for i := range p.Snap.Classes {
 		if p.Snap.Classes[i].Live {

@@ -197,7 +197,7 @@ func (m *metrics) defineCycle(g gaugeMaker, c counterMaker, h histogramMaker) {
 	for _, kind := range []string{cycleFull, cycleIncremental, cycleChecked} {
 		m.cycles.WithLabelValues(kind)
 	}
-	m.differences = c("tonnage_shard_cycle_differences_total", "Checked cycles whose two answers differed: a fault of the engine.").WithLabelValues()
+	m.differences = c("tonnage_shard_cycle_differences_total", "Cycles whose check found a difference between what they build on and what is found out from nothing: a fault of the engine.").WithLabelValues()
 	m.inventory = g("bigfleet_shard_inventory_machines", "Machines.", "state", "capacity_type", "interruption_penalty_bucket")
 	m.demand = g("bigfleet_shard_demand_machines", "Rows of demand; the name is the protocol's.", "interruption_penalty_bucket")
 	m.spend = g("tonnage_shard_spend_dollars_per_hour", "Price of the machines that are paid for: every state but Speculative and Failed, and not those that are Idle and late-bound.", "capacity_type")

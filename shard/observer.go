@@ -45,9 +45,8 @@ func newObserver(cfg *Config, deps *Deps) (observer, error) {
 	return o, err
 }
 
-// noteKind counts what sort of cycle a plan is from. Of one whose two answers
-// were not the same it keeps the input: the plan at hand is the right one, but
-// cycles before it may have been wrong. The tables must be those that the plan
+// noteKind counts what sort of cycle a plan is from. Of one whose check found a
+// difference it keeps the input: cycles before it may have been wrong. The tables must be those that the plan
 // was made from.
 func (o *observer) noteKind(cycle uint64, in engine.Input, plan *engine.Plan) {
 	o.metrics.cycles.WithLabelValues(kindOf(&plan.Stats)).Inc()
@@ -56,7 +55,11 @@ func (o *observer) noteKind(cycle uint64, in engine.Input, plan *engine.Plan) {
 	}
 	o.metrics.differences.Inc()
 	kept, err := o.keepDiffering(cycle, in)
-	o.log.Error("a cycle that built on the one before gave another answer than one from nothing, which is carried out; please report this with the input",
+	says := "what cycles build on differs from what is found out from nothing; the next cycle builds on nothing; please report this with the input"
+	if plan.Stats.Checked {
+		says = "a cycle that built on the one before gave another answer than one from nothing, which is carried out; please report this with the input"
+	}
+	o.log.Error(says,
 		"cycle", cycle, "digest", fmt.Sprintf("%016x", plan.Digest()), "input", kept, "error", err)
 }
 

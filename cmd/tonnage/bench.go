@@ -48,8 +48,8 @@ Regimes:
   contended  demand is 130 % of supply, at five priorities; victims are chosen by gangs
 
 A cycle builds on the one before; fullCycles of the output says how many could not,
-and --full lets none. When a hundred have built on one another, one is checked: decided
-a second time, from nothing.
+and --full lets none. Of small rungs one in a hundred is checked: decided a second time,
+from nothing. From 50k on each checks a part of what it builds on.
 
 Between the cycles bench measures the floor: what this machine's memory allows when
 every row is read and every machine rewritten and nothing is computed. timesFloor is

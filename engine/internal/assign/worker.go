@@ -17,6 +17,7 @@ type Worker struct {
 	sharing   sharing
 	choosing  domains.Scratch // the totals of domains, for the Need at work
 	walk      walk
+	audited   audited
 }
 
 // walk is the memory of a walk in rank order over the Needs that lack something.

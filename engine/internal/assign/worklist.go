@@ -83,8 +83,16 @@ func (w *worklist) next() bool {
 	return false
 }
 
-// creditCluster credits the Needs of a cluster that changed.
+// creditCluster credits the Needs of a cluster that changed, and audits the credit where it is due.
 func (l *Worker) creditCluster(c int) {
+	creditChanged(l, c)
+	if l.p.Audit.Has(c) && !l.p.st.Clusters[c].Dirty {
+		audit(l, c)
+	}
+}
+
+// creditChanged credits the Needs of a cluster that changed.
+func creditChanged(l *Worker, c int) {
 	x, w := &l.p.st.Clusters[c], &l.Crediting.work
 	if !x.Dirty && !x.Replay {
 		return

@@ -35,6 +35,7 @@ type Pass struct {
 
 	Reserved holds.Index
 	Counted
+	Audit Audit
 }
 
 // Fleet is what the snapshot says of machines, by class. It does not change during the cycle.

@@ -128,6 +128,9 @@ func (f *Folder) renew(c int32) {
 		f.fillRankSlots()
 		f.listCreated(x)
 	}
+	if f.p.Audit.Has(int(c)) {
+		auditLines(f)
+	}
 }
 
 // rowsToMake returns the rows of a cluster whose lines are made again: those that changed, and those that
@@ -217,15 +220,7 @@ func (f *Folder) changedRows(x *cycle.ClusterState, rows []uint32) {
 func (f *Folder) beginAnew() {
 	lines := f.p.Lines[f.base:][:f.block.Len()]
 	for row := range lines {
-		n := &lines[row]
-		if n.Is(state.IsMember) {
-			n.Empty() // of before it joined
-			continue
-		}
-		*n = state.Line{Kind: n.Kind, Group: n.Group, Status: n.Status & (state.IsParked | state.IsFold | state.HasSame | state.NeverFolds)}
-		if n.Is(state.NeverFolds) || n.Is(state.HasSame) && !n.Is(state.IsFold) {
-			n.Status |= state.IsUncoverable // until its turn has shown that a domain covers it
-		}
+		lines[row].BeginAnew()
 	}
 }
 

@@ -171,7 +171,8 @@ type Options struct {
 	// Full makes every cycle start from nothing.
 	Full bool
 	// CheckCycles is the number of cycles after which an answer is checked against one from nothing; 0
-	// = CheckCyclesDefault.
+	// = CheckCyclesDefault. In a large fleet it is the number of cycles in which the credit of all clusters is checked, part by part,
+	// and the answer as a whole is checked after 100 times as many.
 	CheckCycles int
 	// Explain records why each decision was made, for Engine.ExplainNeed. Input.ExplainOnly limits it to some rows.
 	Explain bool

@@ -11,8 +11,11 @@ type Stats struct {
 	Unoffered   int // rows that ask for a resource that no machine offers
 	Actions     [NumKinds]int
 	// Full says that the cycle built on nothing. Checked says that an incremental answer was compared
-	// with one from nothing. Differs says that the two were not equal, which is a fault of the engine.
+	// with one from nothing. Differs says that the two were not equal, or that an audit found something other than
+	// what is kept: a fault of the engine.
 	Full, Checked, Differs bool
+	// Audited counts the clusters of which the credit was computed a second time, from nothing.
+	Audited int
 	// Credited counts the Needs whose credit was computed: all of them if Full, else those that the
 	// changes since the last cycle may concern.
 	Credited int

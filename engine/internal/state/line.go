@@ -75,6 +75,18 @@ type Line struct {
 	Tail, Acquired columnar.Row
 }
 
+// BeginAnew resets the line to what it is before credit. What normalise and the reservations say of the Need stays.
+func (n *Line) BeginAnew() {
+	if n.Is(IsMember) {
+		n.Empty() // of before it joined
+		return
+	}
+	*n = Line{Kind: n.Kind, Group: n.Group, Status: n.Status & (IsParked | IsFold | HasSame | NeverFolds | IsHeldBack)}
+	if n.Is(NeverFolds) || n.Is(HasSame) && !n.Is(IsFold) {
+		n.Status |= IsUncoverable // until its turn has shown that a domain covers it
+	}
+}
+
 // Is reports whether any of the flags of s is set.
 func (n *Line) Is(s Status) bool { return n.Status&s != 0 }
 
