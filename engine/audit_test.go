@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/tonnage/tonnage/engine"
@@ -87,6 +88,28 @@ func TestAuditsFindWhatIsSpoilt(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAuditsMayBeRare: an engine that is hardly ever checked audits next to nothing, however large the number is.
+func TestAuditsMayBeRare(t *testing.T) {
+	e, in := auditedFleet(t)
+	opts := e.Options()
+	opts.CheckCycles = math.MaxInt
+	rare, err := engine.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rare.Close()
+	rare.SetAuditMin(0)
+	for i := range 4 {
+		plan, err := rare.Cycle(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.Stats.Audited > 1 || plan.Stats.Checked || plan.Stats.Differs {
+			t.Errorf("cycle %d: %+v", i, plan.Stats)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
@@ -71,7 +72,7 @@ const auditRounds = 100
 // checks returns after how many cycles one is decided a second time, and the number of parts in which the fleet is audited
 // meanwhile, one in each cycle; 0 = it is not.
 func (e *Engine) checks(in *Input) (cycles, parts int) {
-	cycles = cmp.Or(e.opts.CheckCycles, CheckCyclesDefault)
+	cycles = min(cmp.Or(e.opts.CheckCycles, CheckCyclesDefault), math.MaxInt32) // products with it do not overflow
 	if in.Supply.Len()+in.Demand.Len() < e.auditMin {
 		return cycles, 0
 	}
