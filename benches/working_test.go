@@ -15,7 +15,7 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 	const (
 		cycles    = 8
 		checked   = 100 // the cycle that is decided a second time, where all is audited in each
-		spareMost = 35 // percent of what is used
+		spareMost = 35  // percent of what is used
 	)
 	rung, err := workload.ByName("50k")
 	if err != nil {

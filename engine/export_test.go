@@ -118,9 +118,10 @@ func (e *Engine) SetMemoryLimit(bytes int64) {
 
 // Spoil is a way in which what an engine keeps can be wrong.
 type Spoil struct {
-	Name   string
-	Sparse bool // it is of what is looked up one by one
-	do     func(e *Engine) bool
+	Name     string
+	Sparse   bool // it is of what is looked up one by one
+	Snapshot bool // it is of the snapshot
+	do       func(e *Engine) bool
 }
 
 // Spoil makes something wrong; false if there is nothing of the kind.
@@ -144,14 +145,14 @@ func anyLine(*state.Line) bool { return true }
 
 // Spoils are the ways.
 var Spoils = []Spoil{
-	{"a machine is claimed by nobody", false, func(e *Engine) bool {
+	{"a machine is claimed by nobody", false, false, func(e *Engine) bool {
 		need, r := e.bound(300, anyLine)
 		if need >= 0 {
 			e.at.Claims.Unlink(r, &e.at.Lines[need])
 		}
 		return need >= 0
 	}},
-	{"a machine is claimed by another", false, func(e *Engine) bool {
+	{"a machine is claimed by another", false, false, func(e *Engine) bool {
 		need, r := e.bound(300, anyLine)
 		for _, other := range e.at.Order {
 			if n := &e.at.Lines[other]; other != need && e.at.ClusterOf(other) == e.at.ClusterOf(need) && n.Tail != columnar.None {
@@ -162,44 +163,44 @@ var Spoils = []Spoil{
 		}
 		return false
 	}},
-	{"a Need is taken for one that lacks something", false, func(e *Engine) bool {
+	{"a Need is taken for one that lacks something", false, false, func(e *Engine) bool {
 		need, _ := e.bound(300, func(n *state.Line) bool { return n.Is(state.IsSatisfied) })
 		if need >= 0 {
 			e.at.Lines[need].Status &^= state.IsSatisfied
 		}
 		return need >= 0
 	}},
-	{"a gang is in another domain", false, func(e *Engine) bool {
+	{"a gang is in another domain", false, false, func(e *Engine) bool {
 		need, _ := e.bound(0, func(n *state.Line) bool { return e.at.Kinds[n.Kind].Same && !n.Is(state.IsUncredited) })
 		if need >= 0 {
 			e.at.Lines[need].Domain++
 		}
 		return need >= 0
 	}},
-	{"a stamp has another owner", false, func(e *Engine) bool {
+	{"a stamp has another owner", false, false, func(e *Engine) bool {
 		_, r := e.bound(300, anyLine)
 		e.store.Owner[r] = state.Unclaimed
 		return r != columnar.None
 	}},
-	{"a row is of another kind", false, func(e *Engine) bool {
+	{"a row is of another kind", false, false, func(e *Engine) bool {
 		need, _ := e.bound(30, func(n *state.Line) bool { return !n.Is(state.IsFold) })
 		if need >= 0 {
 			e.at.Lines[need].Kind ^= 1
 		}
 		return need >= 0
 	}},
-	{"two Needs have each other's ranks", true, func(e *Engine) bool {
+	{"two Needs have each other's ranks", true, false, func(e *Engine) bool {
 		o := e.at.Order
 		at := len(o) / 2
 		o[at], o[at+1] = o[at+1], o[at]
 		e.at.RankOf[o[at]], e.at.RankOf[o[at+1]] = int32(at), int32(at+1)
 		return true
 	}},
-	{"a Need has another place in a column", true, func(e *Engine) bool {
+	{"a Need has another place in a column", true, false, func(e *Engine) bool {
 		e.at.KindAt[len(e.at.KindAt)/3] ^= 1
 		return true
 	}},
-	{"two machines of a cluster are in the wrong order", true, func(e *Engine) bool {
+	{"two machines of a cluster are in the wrong order", true, true, func(e *Engine) bool {
 		for c := range e.at.Snap.Clusters {
 			if b := e.at.Snap.BoundOf(c); len(b) > 1 {
 				b[0], b[1] = b[1], b[0]
@@ -208,7 +209,7 @@ var Spoils = []Spoil{
 		}
 		return false
 	}},
-	{"a machine of a cluster has another stamp", true, func(e *Engine) bool {
+	{"a machine of a cluster has another stamp", true, true, func(e *Engine) bool {
 		need, r := e.bound(300, anyLine)
 		for i, b := range e.at.Snap.BoundOf(int(e.at.ClusterOf(need))) {
 			if b.Row == r {
@@ -218,7 +219,7 @@ var Spoils = []Spoil{
 		}
 		return false
 	}},
-	{"an idle machine is lost", true, func(e *Engine) bool {
+	{"an idle machine is lost", true, true, func(e *Engine) bool {
 		for c := range e.at.Snap.Classes {
 			if idle := e.at.Snap.Idle.At(c); len(idle) > 1 {
 				idle[0] = idle[1]
@@ -227,7 +228,7 @@ var Spoils = []Spoil{
 		}
 		return false
 	}},
-	{"a machine has another place in keep order", true, func(e *Engine) bool {
+	{"a machine has another place in keep order", true, true, func(e *Engine) bool {
 		_, r := e.bound(300, anyLine)
 		e.at.Snap.Keep[r] += 1 << 21
 		return true

@@ -66,7 +66,7 @@ var stages = []stage{
 	{"two sockets", "test-numa", 90 * time.Second, onlyCI},
 	{"allocations, counters and plans", "gates-exact", 25 * time.Second, onlyCI},
 	{"instructions", "gates-instructions", 60 * time.Second, onlyCI},
-	{"base and head", "gates-compare", 65 * time.Second, onlyCI},
+	{"base and head", "gates-compare", 70 * time.Second, onlyCI},
 	{"gates that are tried", "gates-try", 105 * time.Second, onlyCI},
 	{"race, with Kubernetes", "race-cluster", 10 * time.Minute, night},
 	{"fuzz, guided", "soak-fuzz", 40 * time.Minute, night},
