@@ -38,10 +38,16 @@ type domainBounds struct {
 	// Read positions in logs of changes: domains.Index.Touched, Finding.Lost, Preempted.SparedRows. voided is the number
 	// of voided reservations at which the bounds were formed, −1 = not formed.
 	touched, lost, spared, voided int
-	queue                         []int32  // indices in list whose bounds are stale
-	values                        []uint32 // scratch: domains that may cover a need
+	queue                         []int32      // indices in list whose bounds are stale
+	open                          []openDomain // scratch: domains that may cover a need
 
 	candidates candidateMemo
+}
+
+// openDomain is a domain that may cover a need.
+type openDomain struct {
+	value uint32
+	at    int32 // index in domainBounds.list; −1 = it has no bound
 }
 
 // boundedDomain is one domain of a domainBounds.
@@ -71,8 +77,8 @@ func (l *Worker) planFreely(need int32, k *state.Kind, pool *victims.UnitPool) {
 		return
 	}
 	from, to := l.p.NarrowKeys(need, k)
-	values := l.openCandidateDomains(need, k, pool)
-	if len(values) == 0 {
+	open := l.openCandidateDomains(need, k, pool)
+	if len(open) == 0 {
 		l.findCandidates(need, k, pool)
 		l.findInCells(need, k, pool, from, to)
 		return
@@ -81,10 +87,10 @@ func (l *Worker) planFreely(need int32, k *state.Kind, pool *victims.UnitPool) {
 		return
 	}
 	if from < to { // planInCells has overwritten the domain totals with those of cells
-		values = l.openCandidateDomains(need, k, pool)
+		open = l.openCandidateDomains(need, k, pool)
 	}
 	l.findCandidates(need, k, pool)
-	l.planAmong(need, k, l.coveringCandidateDomains(need, k, pool, values))
+	l.planAmong(need, k, l.coveringCandidateDomains(need, k, pool, open))
 }
 
 // IsRefused is the fast path of planFreely for the common case, a gang that is short and that no
@@ -115,21 +121,22 @@ func (l *Worker) IsRefused(t *victims.Turns, rank int) bool {
 
 // coveringCandidateDomains returns, of the given domains, those in which everything together
 // covers a need: the best TopDomains of them, unordered.
-func (l *Worker) coveringCandidateDomains(need int32, k *state.Kind, pool *victims.UnitPool, values []uint32) []candidateDomain {
+func (l *Worker) coveringCandidateDomains(need int32, k *state.Kind, pool *victims.UnitPool, open []openDomain) []candidateDomain {
 	out := l.sel.memory.candidateDomains[:0]
 	first, waits := l.p.Lines[need].Domain, l.p.backsOff(need)
 	worst := -1 // index in out of the worst; −1 = out is not full
-	for _, value := range values {
-		g := candidateDomain{value: value, scope: l.p.scopeAt(pool, value), missing: l.LackingIn(need, l.Finding.DomainTotals.Find(value))}
+	for _, d := range open {
+		g := candidateDomain{value: d.value, missing: l.LackingIn(need, l.Finding.DomainTotals.Find(d.value))}
 		var covers bool
 		var offered int
 		if waits {
+			g.scope = l.p.scopeAt(pool, d.value)
 			s := l.selectFor(need, k, g.scope, g.missing)
 			if covers, offered, _ = s.couldCover(); covers {
 				s.measure(&g)
 			}
 		} else {
-			covers, offered = l.measureListed(need, k, &g)
+			covers, offered = l.measureListed(need, k, &g, int(d.at))
 		}
 		if !covers {
 			continue
@@ -145,6 +152,11 @@ func (l *Worker) coveringCandidateDomains(need int32, k *state.Kind, pool *victi
 		}
 		if len(out) == l.p.Opts.TopDomains {
 			worst = l.p.worstCandidateDomain(out, first)
+		}
+	}
+	for i := range out { // of the few that are left, to save a look-up for each of the others
+		if g := &out[i]; g.scope == nil {
+			g.scope = l.p.scopeAt(pool, g.value)
 		}
 	}
 	l.sel.memory.candidateDomains = out
@@ -164,13 +176,12 @@ func (p *Pass) worstCandidateDomain(candidateDomains []candidateDomain, first ui
 
 // measureListed is couldCover and measure over the domain's memoized list of machines. offered
 // counts all machines of other clusters that could be freed; level and count stop as soon as
-// the missing vector is covered.
-func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain) (covers bool, offered int) {
+// the missing vector is covered. at is the domain's index in the bounds of the kind, −1 = it has none.
+func (l *Worker) measureListed(need int32, k *state.Kind, g *candidateDomain, at int) (covers bool, offered int) {
 	missing := l.CopyForPlan(g.missing)
 	g.level, g.count = math.MinInt64, 0
 	covers = columnar.IsZero(missing)
 	b := l.p.boundsOf[k.Number]
-	at := int(b.at[g.value]) - 1
 	if at < 0 || b.list[at].scope == nil {
 		return covers, 0
 	}
@@ -277,10 +288,10 @@ func boundUnit(l *Worker, r columnar.Row, level int64) units.BoundUnit {
 
 // openCandidateDomains returns the domains that may cover a need, and sums up what the need
 // would have in each without preemption: its own machines and what is free.
-func (l *Worker) openCandidateDomains(need int32, k *state.Kind, pool *victims.UnitPool) []uint32 {
+func (l *Worker) openCandidateDomains(need int32, k *state.Kind, pool *victims.UnitPool) []openDomain {
 	b := l.boundFor(k, pool)
 	want := l.p.Aggregate(need)
-	values := b.covering(b.values[:0], want)
+	open := b.covering(b.open[:0], want)
 	domainTotals := &l.Finding.DomainTotals
 	domainTotals.Reset(l.p.Snap.Supply.ValueIDMax())
 	add := func(r columnar.Row) {
@@ -295,26 +306,27 @@ func (l *Worker) openCandidateDomains(need int32, k *state.Kind, pool *victims.U
 	for i := range domainTotals.List {
 		d := &domainTotals.List[i]
 		copy(d.Potential, d.Available)
-		if at := int(b.at[d.Value]) - 1; at >= 0 {
+		at := int(b.at[d.Value]) - 1
+		if at >= 0 {
 			if columnar.Covers(b.sum(at, l.p.Dims), want) {
 				continue // b.covering has returned it already
 			}
 			columnar.SatAdd(d.Potential, b.sum(at, l.p.Dims))
 		}
 		if columnar.Covers(d.Potential, want) {
-			values = append(values, d.Value)
+			open = append(open, openDomain{d.Value, int32(at)})
 		}
 		clear(d.Potential)
 	}
 	d := l.DomainsFor(k.Matcher)
-	for _, value := range values {
-		cell := domainTotals.Of(value, l.p.Dims)
-		if at := int(b.at[value]) - 1; at >= 0 {
-			d.AddLeft(cell.Available, b.list[at].shelves, k.Accepts)
+	for _, o := range open {
+		cell := domainTotals.Of(o.value, l.p.Dims)
+		if o.at >= 0 {
+			d.AddLeft(cell.Available, b.list[o.at].shelves, k.Accepts)
 		}
 	}
-	b.values = values
-	return values
+	b.open = open
+	return open
 }
 
 // sum returns the bound of the domain at an index, as a slice of dims values.
@@ -322,20 +334,20 @@ func (b *domainBounds) sum(at, dims int) []int64 { return b.sums[at*dims:][:dims
 
 // covering appends the domains whose bound covers a vector; when none does, it remembers the
 // vector as refused.
-func (b *domainBounds) covering(values []uint32, want []int64) []uint32 {
+func (b *domainBounds) covering(open []openDomain, want []int64) []openDomain {
 	if len(b.list) == 0 || b.refuses(want) {
-		return values
+		return open
 	}
-	from, dims := len(values), len(b.sums)/len(b.list)
+	from, dims := len(open), len(b.sums)/len(b.list)
 	for i := range b.list {
 		if columnar.Covers(b.sum(i, dims), want) {
-			values = append(values, b.list[i].value)
+			open = append(open, openDomain{b.list[i].value, int32(i)})
 		}
 	}
-	if len(values) == from {
+	if len(open) == from {
 		b.refuse(want)
 	}
-	return values
+	return open
 }
 
 // coversAny reports whether the bound of some domain covers a vector; when none does, it
