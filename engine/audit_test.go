@@ -124,9 +124,9 @@ func TestAuditsFindNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batches := 150
+	batches := 60
 	if testing.Short() {
-		batches = 30
+		batches = 20
 	}
 	for _, seed := range []int64{1, 2, 3, 4} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
