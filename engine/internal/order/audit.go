@@ -1,35 +1,32 @@
 package order
 
 import (
-	"cmp"
-
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
-// AuditOrder compares the rank order that is kept with what it is made of, at the places that are audited in this cycle: each Need
-// comes after the one before it, and the columns that go with the order say the same as it. O(places).
+// AuditOrder audits a part of the rank order: it checks that each Need ranks after the one before it, and that the columns that
+// belong to the order agree with it. O(places).
 func (p *Pass) AuditOrder() {
 	from, to := p.Audit.Range(len(p.Order))
 	if from == to {
 		return
 	}
-	equal := true
+	equal, before := true, int32(-1) // the rank slot of the Need before
+	if from > 0 {
+		before = p.rankSlotOf(p.Order[from-1])
+	}
 	for rank := from; rank < to; rank++ {
 		need := p.Order[rank]
-		equal = equal && int(p.RankOf[need]) == rank && p.KindAt[rank] == p.Lines[need].Kind && !p.Lines[need].Is(state.IsMember) &&
-			(rank == 0 || p.compareNeeds(p.Order[rank-1], need) < 0)
+		slot := p.rankSlotOf(need)
+		equal = equal && int(p.RankOf[need]) == rank && p.KindAt[rank] == p.Lines[need].Kind &&
+			p.st.RankSlots[slot] == need && (before < 0 || p.compareRankSlots(before, slot) < 0)
+		before = slot
 	}
 	p.Audit.Note(equal)
 }
 
-// compareNeeds compares two Needs in rank order, by the slots on which they sit.
-func (p *Pass) compareNeeds(a, b int32) int {
-	slots, x, y := p.slots(), p.rankSlotOf(a), p.rankSlotOf(b)
-	return cmp.Or(cmp.Compare(p.KindOf(a).Worth, p.KindOf(b).Worth), cmp.Compare(slots.Arrival(x), slots.Arrival(y)), cmp.Compare(x, y))
-}
-
-// auditLines compares the kinds of the lines of the cluster at work, folds aside, with what its rows say.
+// auditLines looks up again the kinds of all rows of the cluster at work, except folded ones, and compares.
 func auditLines(f *Folder) {
 	equal := true
 	profiles, units, aggregates := f.block.Profiles(), f.block.UnitIDs(), f.block.AggregateIDs()
