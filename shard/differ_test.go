@@ -47,14 +47,17 @@ func TestCyclesAreCountedByKind(t *testing.T) {
 // TestDifferenceIsCountedLoggedAndKept, and the answer from nothing is carried
 // out all the same.
 func TestDifferenceIsCountedLoggedAndKept(t *testing.T) {
+	const another, next = "gave another answer than one from nothing, which is carried out", "the next cycle builds on nothing"
 	for _, c := range []struct {
-		name string
-		keep func(uint64, engine.Input) (string, error)
-		want []string
+		name    string
+		checked bool // the cycle as a whole, not a part
+		keep    func(uint64, engine.Input) (string, error)
+		want    []string
 	}{
-		{"kept", func(uint64, engine.Input) (string, error) { return "dir/differs-1.json", nil }, []string{"input=dir/differs-1.json", "error=<nil>"}},
-		{"failed", func(uint64, engine.Input) (string, error) { return "", errors.New("disk full") }, []string{`input="not kept"`, `error="disk full"`}},
-		{"nobody keeps it", nil, []string{`input="not kept"`}},
+		{"kept", true, func(uint64, engine.Input) (string, error) { return "dir/differs-1.json", nil }, []string{"input=dir/differs-1.json", "error=<nil>", another}},
+		{"failed", true, func(uint64, engine.Input) (string, error) { return "", errors.New("disk full") }, []string{`input="not kept"`, `error="disk full"`}},
+		{"nobody keeps it", true, nil, []string{`input="not kept"`, another}},
+		{"a part", false, nil, []string{`input="not kept"`, next}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -70,7 +73,7 @@ func TestDifferenceIsCountedLoggedAndKept(t *testing.T) {
 			})
 			digest := ""
 			w.shard.Doctor(func(p *engine.Plan) {
-				p.Stats.Checked, p.Stats.Differs = true, true
+				p.Stats.Checked, p.Stats.Differs = c.checked, true
 				digest = fmt.Sprintf("digest=%016x", p.Digest())
 			})
 			w.report("c1", need(t, 1, 8))
@@ -80,7 +83,7 @@ func TestDifferenceIsCountedLoggedAndKept(t *testing.T) {
 			if c.keep != nil && (asked != 1 || machinesSeen != 2) {
 				t.Errorf("asked to keep cycle %d with %d idle machines, want cycle 1 as it was decided, with 2", asked, machinesSeen)
 			}
-			if got := series(t, reg); got[differences] != 1 || got[cyclesOf("checked")] != 1 {
+			if got := series(t, reg); got[differences] != 1 || (got[cyclesOf("checked")] == 1) != c.checked {
 				t.Errorf("%v differences, %v checked cycles", got[differences], got[cyclesOf("checked")])
 			}
 			if strings.Count(out.String(), "\n") != 1 {
