@@ -118,7 +118,7 @@ func TestAuditsMayBeRare(t *testing.T) {
 }
 
 // TestAuditsFindNothing: while a fleet changes all the time, no audit finds anything, and plans are those of an engine that builds on
-// nothing. Cycles are decided a second time beside that.
+// nothing. No cycle is decided a second time meanwhile.
 func TestAuditsFindNothing(t *testing.T) {
 	rung, err := workload.ByName("5k")
 	if err != nil {

@@ -44,7 +44,7 @@ func (e *Engine) Cycle(in Input) (plan *Plan, err error) {
 	if err != nil || plan.Stats.Full {
 		return plan, err
 	}
-	if plan.Stats.Differs { // found by an audit: what is kept is not to be trusted
+	if plan.Stats.Differs { // an audit found a fault in the state
 		e.forget()
 		return plan, nil
 	}

@@ -493,12 +493,12 @@
 //
 // Every hundredth cycle (Options.CheckCycles), or the next one that builds on
 // another, is decided a second time, from nothing. The second answer is
-// returned, and Stats.Differs says that the two were not the same. A large fleet
-// (auditMin in cycle.go) is audited instead: each cycle credits one cluster in a
-// hundred a second time, anew, and looks up a thousandth of the rank order and of the
-// machines' lists (assign/audit.go, order/audit.go, snapshot/audit.go; Audit in
-// cycle/audit.go says which). One cycle in 10,000 is decided twice there. The
-// reasons are in docs/decisions/0143-checks-are-spread-over-cycles.md.
+// returned, and Stats.Differs says that the two were not the same. In a large fleet
+// (auditMin in cycle.go) each cycle audits a part of the state instead. It computes
+// the credit of one cluster in a hundred again, from nothing, and checks a thousandth
+// of the rank order and of the lists of machines (assign/audit.go, order/audit.go,
+// snapshot/audit.go; cycle/audit.go selects the part). There one cycle in 10,000 is
+// decided twice. The reasons are in docs/decisions/0143-checks-are-spread-over-cycles.md.
 //
 // The oracles of the tests:
 //

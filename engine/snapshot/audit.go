@@ -8,8 +8,8 @@ import (
 	"github.com/tonnage/tonnage/engine/model"
 )
 
-// Audit reports whether what the snapshot says of some rows, from one to below another, is what the tables say: their places
-// in the orders, and that the list where each belongs, and that one alone, has it. O(rows · log machines of a list).
+// Audit reports whether the snapshot agrees with the tables about the rows from one to below another: each machine has the right
+// places in the orders, and the list where it belongs has it. O(rows · log machines of a list).
 func (b *Builder) Audit(from, to int) bool {
 	for r := columnar.Row(max(from, 1)); int(r) < to; r++ {
 		if !b.auditRow(r) {

@@ -87,7 +87,7 @@ func (r *run) step(ctx context.Context, i int) error {
 	r.taken.take(&cost, &plan.Stats)
 	r.result.takePlan(&plan.Stats)
 	if plan.Stats.Differs {
-		return &Difference{Cycle: i + 1, With: "nothing remembered", Text: fmt.Sprintf("the check says so; the right one has digest %016x", plan.Digest())}
+		return &Difference{Cycle: i + 1, With: "nothing remembered", Text: fmt.Sprintf("the check says so; the plan has digest %016x", plan.Digest())}
 	}
 	if err := r.addSum(i, Checksum(plan, in.Supply)); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // Inspect shows the tables of a shard while no cycle runs, as Shard.Inspect does.
 type Inspect func(visit func(in engine.Input, opts engine.Options, held *shard.HeldBack) error) error
 
-// partRows is about how many machines or Needs are read without a pause.
+// partRows is the approximate number of machines or Needs that are read between two pauses.
 const partRows = 1024
 
 // moment is what a shard held at one moment.

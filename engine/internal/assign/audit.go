@@ -4,13 +4,13 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/state"
 )
 
-// An audited cluster is credited twice in a cycle: by its worklist, then anew, as a cycle that builds on nothing does. Both must
-// come to the same: whoever is credited a machine, and who is satisfied by that. What was found anew stays.
+// An audit computes the credit of a cluster twice in one cycle: incrementally, by the worklist, and then from nothing. Both results
+// must have the same claims, satisfied Needs, domains and owners of stamps. The engine keeps the second result.
 //
-// Needs that wait for their turns are left out. Which ones wait is not part of the answer: a cluster that is credited by its worklist
-// lets a Need wait if it cannot tell at once that the Need does not have to.
+// The audit does not compare Needs that wait for their turns. The incremental credit lets more Needs wait than the credit from
+// nothing, since its test is coarser, and the plan does not depend on that.
 
-// audited is what the worklist has come to.
+// audited is the result of the incremental credit.
 type audited struct {
 	lines    []state.Line
 	machines []auditedMachine // by place in the cluster's list
@@ -18,7 +18,7 @@ type audited struct {
 
 type auditedMachine struct{ claimant, owner int32 }
 
-// audit credits a cluster anew and compares.
+// audit computes the credit of a cluster from nothing and compares it with the incremental one.
 func audit(l *Worker, c int) {
 	p, x, a := l.p, &l.p.st.Clusters[c], &l.audited
 	src, bound := &p.Sources[c], p.Snap.BoundOf(c)
@@ -39,14 +39,14 @@ func audit(l *Worker, c int) {
 
 	l.Figures = figures // an audit is no work of the cycle
 	equal := a.equals(l, c)
-	if equal { // those of the worklist say the same
+	if equal { // the incremental credit has noted the same machines
 		l.Crediting.ForeignStamps = l.Crediting.ForeignStamps[:stamps]
 	}
 	p.Audit.Clusters.Add(1)
 	p.Audit.Note(equal)
 }
 
-// equals reports whether a cluster that was credited anew has what its worklist came to.
+// equals reports whether the credit of a cluster, as it is now, equals the recorded one.
 func (a *audited) equals(l *Worker, c int) bool {
 	p, base := l.p, l.p.Sources[c].Base
 	waits := func(need int32) bool {
