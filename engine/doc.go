@@ -310,10 +310,10 @@
 //	           clusters, and for each Need on their worklists
 //	           the machines of classes it accepts
 //	acquire    for each machine picked the classes of a step,  one for each share of the
-//	           or the kinds of domains; a byte for each Need   components, or the first
-//	           that lacks nothing; the rows of one stamp       with another that gathers;
-//	           where one of them acquired, and what they       all give back together, by
-//	           have, sorted, where some may do with fewer      cluster
+//	           or the kinds of domains; a byte for each Need   components, or the first;
+//	           that lacks nothing; the rows of one stamp       all give back together, by
+//	           where one of them acquired, and what they       cluster
+//	           have, sorted, where some may do with fewer
 //	preempt    kinds × C, what priorities below those of short the first; all prepare
 //	           gangs acquired, the victims of the classes that (victims: turns, gang_find)
 //	           are asked for, then the turns that may find
@@ -329,11 +329,10 @@
 // to a cluster serves the Needs of that cluster alone. Acquisition deals
 // components: kinds that share no class of free machines, not even through
 // other kinds, cannot take anything from each other (assign/components.go). Where one
-// component is nearly everything, the first worker decides, and in large fleets
-// the second one reads ahead the lines whose turn comes next (assign/components.go).
-// Fleets below 65,536 machines and rows together are decided by the first worker
-// alone (crewMin in cycle.go). Reasons (report.go) and explanations (explain.go)
-// are worked out when the caller asks.
+// component is nearly everything, the first worker decides. Fleets below 65,536
+// machines and rows together are decided by the first worker alone (crewMin in
+// cycle.go). Reasons (report.go) and explanations (explain.go) are worked out when
+// the caller asks.
 //
 // # Invariants
 //

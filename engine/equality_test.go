@@ -275,17 +275,14 @@ var fleetsThatFailed = []int64{
 // TestEqualsReferenceOnRandomFleets: the answer is that of one sequential pass
 // in rank order, exactly as written.
 func TestEqualsReferenceOnRandomFleets(t *testing.T) {
-	// Even small fleets are dealt to several workers; in every other one gathers
-	// for another, too.
+	// Even small fleets are dealt to several workers.
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
-	defer engine.SetGatherMin(engine.SetGatherMin(0))
 	sizes := []fleet.Size{fleet.Tiny, fleet.Tiny, fleet.Tiny, fleet.Small, fleet.Small, fleet.Medium}
 	seeds := fleetSeeds(fleetsToTry())
 	if *fleetSeed == 0 {
 		seeds = append(seeds, fleetsThatFailed...)
 	}
 	for _, seed := range seeds {
-		engine.SetGatherMin(int(seed%2) << 16)
 		mustAgree(t, seed, fleet.Random(seed, sizes[seed%int64(len(sizes))]))
 	}
 }

@@ -39,13 +39,6 @@ func SetFewGangs(n int) (was int) {
 	return was
 }
 
-// SetGatherMin changes from how many needs on another worker gathers, and
-// returns what it was.
-func SetGatherMin(n int) (was int) {
-	was, assign.GatherMin = assign.GatherMin, n
-	return was
-}
-
 // SetChunkMax changes the bound of the chunks that workers take, and returns what it was.
 func SetChunkMax(n int) (was int) {
 	was, workers.ChunkMax = workers.ChunkMax, n

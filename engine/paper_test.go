@@ -64,7 +64,6 @@ const paperCycles = 7
 // TestWorkersOnPaper: as many workers as no machine at hand has cores for decide what one does. How long each stage takes
 // is measured with the workers one after the other.
 func TestWorkersOnPaper(t *testing.T) {
-	defer engine.SetGatherMin(engine.SetGatherMin(1 << 30)) // a worker that reads ahead for another cannot run after it
 	defer engine.SetChunkMax(engine.SetChunkMax(1 << 30))
 	rung, err := workload.ByName(*paperRung)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/assign"
 	"github.com/tonnage/tonnage/engine/internal/free"
 	"github.com/tonnage/tonnage/engine/internal/state"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -122,17 +121,16 @@ func Race(e *Engine) {
 // acquireRacing is acquirePending, by racing.
 func acquireRacing(p *assign.Pass, all []*assign.Worker) {
 	l, r := all[0], newRace(p, all)
-	g := &assign.Gatherer{Pass: p}
-	b := &workers.Batch{}
-	for g.Fill(b); b.N > 0; g.Fill(b) {
-		for i, need := range b.Need[:b.N] {
-			rank := b.Rank[i]
+	w := assign.NewWalk(p)
+	for w.Gather() {
+		for i, need := range w.Need[:w.N] {
+			rank := w.Rank[i]
 			if r.mayEnter(need, rank) {
 				r.enter(need, rank)
 				continue
 			}
 			r.run()
-			if p.IsTurnIdle(int(rank), p.KindAt[rank], false) || p.Lines[need].Is(state.IsSatisfied) {
+			if p.IsTurnIdle(int(rank), p.KindAt[rank]) || p.Lines[need].Is(state.IsSatisfied) {
 				continue
 			}
 			l.BlockUpTo(rank)
@@ -372,7 +370,7 @@ func (r *race) displace(i int32) {
 // theirs.
 func (r *race) commit(x *racer) {
 	n := &r.p.Lines[x.need]
-	if r.p.IsSpent(n.Kind) {
+	if r.p.Spent[n.Kind] {
 		return
 	}
 	r.Visit(x.need)
@@ -389,7 +387,7 @@ func (r *race) commit(x *racer) {
 	r.VoidTaken(x.need)
 	r.FinishTurn(x.need, x.rank)
 	if r.Lacks != 0 && !r.p.AnyFree(k) {
-		r.p.Spend(n.Kind)
+		r.p.Spent[n.Kind] = true
 	}
 }
 

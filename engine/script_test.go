@@ -210,7 +210,6 @@ func heldFor(n *engine.NeedResult, deadline int64) model.Reservation {
 // one worker and with several.
 func TestIncrementalCyclesEqualTheReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
-	defer engine.SetGatherMin(engine.SetGatherMin(0))
 	if *scriptSeed != 0 {
 		*scriptFrom, *scripts = *scriptSeed, 1
 	}
@@ -244,7 +243,6 @@ func TestIncrementalCyclesEqualTheReference(t *testing.T) {
 // TestIncrementalFitEqualsTheReference: the same with acquisition by fit.
 func TestIncrementalFitEqualsTheReference(t *testing.T) {
 	defer engine.SetComponentsMin(engine.SetComponentsMin(0))
-	defer engine.SetGatherMin(engine.SetGatherMin(0))
 	first, count := *scriptFrom, (*scripts+2)/3
 	if *scriptSeed != 0 {
 		first, count = *scriptSeed, 1

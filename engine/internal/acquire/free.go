@@ -2,7 +2,6 @@ package acquire
 
 import (
 	"math/bits"
-	"sync/atomic"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
@@ -72,13 +71,6 @@ func (l *Worker) offer(r columnar.Row) {
 	}
 	l.p.Stock.Free[stage].Gave(r, c)
 }
-
-// IsSpent reports whether no free machine is left that could serve a kind. It is read for every Need
-// that lacks something, also by the worker that gathers ahead: hence a small table, with atomic access.
-func (x *Stock) IsSpent(kind uint32) bool { return atomic.LoadUint32(&x.Spent[kind]) != 0 }
-
-// Spend notes that no free machine is left for a kind.
-func (x *Stock) Spend(kind uint32) { atomic.StoreUint32(&x.Spent[kind], 1) }
 
 // LayLadders gives each new kind its ladders, and reopens all ladders by a new epoch.
 func (p *Pass) LayLadders() {

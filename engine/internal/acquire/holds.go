@@ -3,7 +3,6 @@ package acquire
 import (
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"github.com/tonnage/tonnage/alloc"
 	"github.com/tonnage/tonnage/columnar"
@@ -141,7 +140,7 @@ func (l *Worker) unhold(r columnar.Row) {
 func (l *Worker) revive() {
 	for i := range l.p.Kinds {
 		if cycle.Meet(l.available, l.p.Kinds[i].Accepts) {
-			atomic.StoreUint32(&l.p.Stock.Spent[i], 0)
+			l.p.Stock.Spent[i] = false
 		}
 	}
 	l.Acquiring.Revived = true

@@ -73,7 +73,7 @@ type Stock struct {
 	Ladders      [][2]*free.Ladder // by kind: for Idle and for Speculative machines
 	Layouts      []*tupleLayout    // by kind, for hard spread; nil: machines are dealt one by one
 	Acquisitions [2][]Acquisition  // Idle, Speculative; in rank order
-	Spent        []uint32          // by kind: 1 = no free machine is left for it; atomic access
+	Spent        []bool            // by kind: no free machine is left for it
 	Skewed       []uint32          // by kind: 1 = hard spread has forbidden free machines; atomic access
 }
 

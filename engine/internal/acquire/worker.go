@@ -25,7 +25,7 @@ type Acquiring struct {
 	Spread       spread.Scratch
 	dealt        spreadDeals
 	fit          *fitter          // nil until AcquireFit chooses
-	Revived      bool             // Needs that gathering skipped may acquire something now
+	Revived      bool             // Needs that the walk skipped may acquire something now
 	Shares       Division         // the kinds and classes of each worker, while they acquire concurrently
 	Acquisitions [2][]Acquisition // Idle, Speculative; in rank order
 	Clusters     []uint64         // whose Needs have acquired something, as a set
@@ -60,5 +60,4 @@ func (l *Worker) has(class uint32) bool {
 type Division struct {
 	Kind, Class []uint8
 	Workers     int
-	Turns       int // an upper estimate of how many Needs will acquire something
 }

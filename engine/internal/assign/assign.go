@@ -9,7 +9,7 @@ import (
 // then, in rank order over all clusters, each Need acquires free machines for what it still lacks.
 func (p *Pass) Assign() {
 	crew, workers, st := p.Crew, p.st.workers, p.st
-	p.Spent = alloc.Make[uint32](p.Arena, len(p.Kinds))
+	p.Spent = alloc.Make[bool](p.Arena, len(p.Kinds))
 	p.hashes = alloc.MakeDirty[uint16](p.Arena, len(p.Kinds))
 	p.Skewed = alloc.Make[uint32](p.Arena, len(p.Kinds))
 	p.MakeRoomForClasses()
@@ -36,6 +36,6 @@ func (p *Pass) Assign() {
 func (p *Pass) prepareKind(i int) {
 	p.hashes[i] = soughtHash(p.Kinds[i].Fingerprint)
 	if p.PrepareKind(&p.Kinds[i]); !p.Kinds[i].MayAcquire {
-		p.Spent[i] = 1
+		p.Spent[i] = true
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/acquire"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/plan"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 )
 
 // Kinds that share no class of machines, not even through other kinds, do not compete. Kinds and
@@ -54,15 +53,14 @@ func (l *Worker) share() acquire.Division {
 		}
 	}
 	weights, total := l.weighComponents(&sets)
-	turns := min(total, len(l.p.Snap.Idle.Rows)+len(l.p.Snap.Speculative.Rows)) // each of them takes at least one machine
 	if total < ComponentsMin {
-		return acquire.Division{Workers: 1, Turns: turns}
+		return acquire.Division{Workers: 1}
 	}
 	worker, ok := dealComponents(l.Arena, weights, total, workers)
 	if !ok {
-		return acquire.Division{Workers: 1, Turns: turns}
+		return acquire.Division{Workers: 1}
 	}
-	x := acquire.Division{Kind: alloc.Make[uint8](l.Arena, kinds), Class: alloc.Make[uint8](l.Arena, classes), Workers: workers, Turns: turns}
+	x := acquire.Division{Kind: alloc.Make[uint8](l.Arena, kinds), Class: alloc.Make[uint8](l.Arena, classes), Workers: workers}
 	for i := range x.Kind {
 		x.Kind[i] = worker[sets.root(i)]
 	}
@@ -81,7 +79,7 @@ func (l *Worker) weighComponents(sets *union) (weights []int32, total int) {
 	weights = alloc.Make[int32](l.Arena, len(sets.parent))
 	for i := range l.p.Kinds {
 		for _, other := range l.p.st.workers {
-			n := other.walk.byKind[i]
+			n := other.asking[i]
 			weights[sets.root(i)] += n
 			total += int(n)
 		}
@@ -93,7 +91,7 @@ func (l *Worker) weighComponents(sets *union) (weights []int32, total int) {
 func (p *Pass) findAsking() {
 	p.Shortage.asking = bitmap.DenseIn(p.Arena, len(p.Order))
 	for _, l := range p.st.workers {
-		l.walk.byKind = alloc.Make[int32](l.Arena, len(p.Kinds))
+		l.asking = alloc.Make[int32](l.Arena, len(p.Kinds))
 	}
 	p.Crew.Each(p.RankWords(), cycle.RankWordsPerChunk, p.st.tasks.asking)
 }
@@ -105,14 +103,14 @@ func (l *Worker) markAsking(fromWord, toWord int) {
 		for ; word != 0; word &= word - 1 {
 			rank := from + w<<6 + bits.TrailingZeros64(word)
 			kind, weight := l.p.KindAt[rank], int32(specialWeight)
-			if l.p.IsTurnIdle(rank, kind, false) {
+			if l.p.IsTurnIdle(rank, kind) {
 				continue
 			}
 			if !l.p.Shortage.Special.Has(uint32(rank)) && !l.p.Shortage.waits.Has(uint32(rank)) {
 				weight = 1
 			}
 			l.p.Shortage.asking.Set(uint32(rank))
-			l.walk.byKind[kind] += weight
+			l.asking[kind] += weight
 		}
 	}
 }
@@ -175,43 +173,19 @@ func (p *Pass) acquireAll() {
 	}
 	x := l.share()
 	if x.Workers == 1 || l.p.Reserved.InOrder {
-		l.Acquiring.Shares = acquire.Division{Turns: x.Turns}
-		l.acquirePending()
+		l.Acquiring.Shares = acquire.Division{}
+		l.acquireShare()
 		p.Stock.Acquisitions = l.Acquiring.Acquisitions
 		return
 	}
 	for _, other := range workers {
 		other.Acquiring.Shares = x
 	}
-	p.acquireShares()
+	p.Crew.Run(p.st.tasks.acquire)
 	p.mergeAcquisitions()
 	// From here on worker 0 has everything.
 	l.Acquiring.Shares = acquire.Division{}
 	l.Acquiring.Domains.Forget()
-}
-
-// acquireShares gives all Needs their turns, each on the worker that has its kind. Worker 0 has the
-// heaviest component. Worker 1 gathers for it: it fills the ring before each batch of its own, and all
-// the time after it is done with these.
-func (p *Pass) acquireShares() {
-	workers := p.st.workers
-	if workers[0].Acquiring.Shares.Turns < GatherMin {
-		p.Crew.Run(p.st.tasks.acquire)
-		return
-	}
-	r := workers[0].newRing()
-	p.Crew.Run(func(worker int) {
-		if worker == 0 {
-			r.Drain(workers[0].acquireBatch)
-			return
-		}
-		if worker > 1 {
-			workers[worker].acquireShare(nil)
-			return
-		}
-		workers[1].acquireShare(r.TopUp)
-		r.Produce()
-	})
 }
 
 // mergeAcquisitions merges the acquisitions of the workers into rank order.
@@ -246,90 +220,4 @@ func (p *Pass) mergeByRank(to, a, b []acquire.Acquisition) []acquire.Acquisition
 		to, a = append(to, a[:n]...), a[n:]
 	}
 	return append(append(to, a...), b...)
-}
-
-// GatherMin is the number of acquiring Needs from which on another worker gathers. With fewer, handing
-// batches over costs more than it saves. Tests lower it.
-var GatherMin = 1 << 16
-
-// Gatherer visits, in rank order, the Needs whose turn may come to something.
-type Gatherer struct {
-	Pass   *Pass
-	rank   int              // the place in the order to go on from
-	ahead  bool             // it runs on another worker, while the deciding one changes what is left
-	shares acquire.Division // of the worker's share of kinds, where there are several shares
-	worker uint8
-	reads  uint64 // keeps the compiler from dropping reads
-}
-
-// Fill gathers the next batch; an empty batch ends the walk.
-func (g *Gatherer) Fill(b *workers.Batch) {
-	b.N = 0
-	for ; b.N < workers.BatchNeeds; g.rank++ {
-		rank, ok := g.Pass.Shortage.asking.Next(uint32(g.rank))
-		if !ok {
-			g.rank = len(g.Pass.Order)
-			break
-		}
-		g.rank = int(rank)
-		kind := g.Pass.KindAt[g.rank]
-		if g.shares.Workers > 1 && g.shares.Kind[kind] != g.worker || g.Pass.IsTurnIdle(g.rank, kind, g.ahead) {
-			continue
-		}
-		b.Need[b.N], b.Rank[b.N] = g.Pass.Order[g.rank], int32(g.rank)
-		b.N++
-	}
-	g.prefetch(b)
-}
-
-// prefetch reads the lines of a batch, and the numbers of the Needs' aggregates, for the worker that
-// decides. The loop is short enough for many cache misses to be in flight at once.
-func (g *Gatherer) prefetch(b *workers.Batch) {
-	for _, need := range b.Need[:b.N] {
-		g.reads += g.Pass.Touch(need)
-	}
-}
-
-// acquirePending gives the Needs of the worker's share their turns; another worker gathers ahead. It
-// gathers for itself if there are few turns, or while reservations are breakable: voiding one frees
-// Idle machines, so which Needs may be skipped depends on the turns before.
-func (l *Worker) acquirePending() {
-	if l.p.Crew.Size() == 1 || l.Acquiring.Shares.Turns < GatherMin || l.p.Reserved.Breakable {
-		l.acquireShare(nil)
-		return
-	}
-	r := l.newRing()
-	l.p.Crew.Run(func(worker int) {
-		switch worker {
-		case 0:
-			r.Drain(l.acquireBatch)
-		case 1:
-			r.Produce()
-		}
-	})
-}
-
-// acquireShare gives the Needs of the worker's share their turns; the worker gathers for itself. It calls before, if that is not
-// nil, before each batch.
-func (l *Worker) acquireShare(before func()) {
-	g, b := l.gathers(), &l.walk.pending
-	for g.Fill(b); b.N > 0; g.Fill(b) {
-		if before != nil {
-			before()
-		}
-		l.acquireBatch(b)
-	}
-}
-
-// gathers resets the worker's gatherer to the first Need.
-func (l *Worker) gathers() *Gatherer {
-	l.walk.gatherer = Gatherer{Pass: l.p, shares: l.Acquiring.Shares, worker: l.Number}
-	return &l.walk.gatherer
-}
-
-// newRing returns a ring over the Needs of the worker's share.
-func (l *Worker) newRing() *workers.Ring {
-	g := l.gathers()
-	g.ahead = true
-	return workers.NewRing(g.Fill)
 }

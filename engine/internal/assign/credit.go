@@ -92,11 +92,11 @@ func (l *Worker) readAhead(src *state.Source) {
 	}
 	lines := l.p.Lines[src.Base:][:src.Rows]
 	for i := 0; i < len(lines); i += 2 {
-		l.walk.reads += uint64(lines[i].Status)
+		l.reads += uint64(lines[i].Status)
 	}
 	aggregates, ranks := src.Aggregates, l.p.RankOf[src.Base:][:src.Rows]
 	for i := 0; i < len(aggregates); i += 16 {
-		l.walk.reads += uint64(aggregates[i]) + uint64(ranks[i])
+		l.reads += uint64(aggregates[i]) + uint64(ranks[i])
 	}
 }
 

@@ -79,7 +79,7 @@ func (st *Store) MakeTasks() {
 		prepare:  each(func(l *Worker, i int) { l.p.prepareKind(i) }),
 		credit:   each((*Worker).creditCluster),
 		asking:   func(worker, from, to int) { st.workers[worker].markAsking(from, to) },
-		acquire:  func(worker int) { st.workers[worker].acquireShare(nil) },
+		acquire:  func(worker int) { st.workers[worker].acquireShare() },
 		adopted:  func(worker int) { st.workers[worker].keepAdopted() },
 		together: each((*Worker).giveBackIn),
 		merge:    each(func(l *Worker, stage int) { l.p.mergeStage(stage) }),

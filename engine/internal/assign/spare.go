@@ -128,7 +128,7 @@ func (l *Worker) catchUp(need, rank int32, k *state.Kind) {
 	l.VoidTaken(need)
 	l.FinishTurn(need, rank)
 	if l.Lacks != 0 && !l.p.AnyFree(k) {
-		l.p.Spend(n.Kind)
+		l.p.Spent[n.Kind] = true
 	}
 }
 

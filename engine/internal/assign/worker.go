@@ -5,7 +5,6 @@ import (
 	"github.com/tonnage/tonnage/engine/internal/acquire"
 	"github.com/tonnage/tonnage/engine/internal/cycle"
 	"github.com/tonnage/tonnage/engine/internal/domains"
-	"github.com/tonnage/tonnage/engine/internal/workers"
 	"github.com/tonnage/tonnage/engine/snapshot"
 )
 
@@ -16,16 +15,10 @@ type Worker struct {
 	Crediting Crediting
 	sharing   sharing
 	choosing  domains.Scratch // the totals of domains, for the Need at work
-	walk      walk
+	walk      Walk
+	asking    []int32 // by kind: weight of the Needs that may acquire something; see markAsking
 	audited   audited
-}
-
-// walk is the memory of a walk in rank order over the Needs that lack something.
-type walk struct {
-	gatherer Gatherer
-	pending  workers.Batch // the batch that the worker gathers for itself
-	byKind   []int32       // weight of the Needs that may acquire something; see markAsking
-	reads    uint64        // keeps the compiler from dropping reads
+	reads     uint64 // keeps the compiler from dropping reads
 }
 
 // enter prepares the worker for a pass.

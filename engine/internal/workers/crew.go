@@ -1,5 +1,5 @@
-// Package workers runs the workers of an engine: a pool of goroutines that do a task together, and a
-// bounded ring over which one of them reads ahead for another. It knows no machine and no Need.
+// Package workers runs the workers of an engine: a pool of goroutines that do a task together. It knows no
+// machine and no Need.
 package workers
 
 import (
