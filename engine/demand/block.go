@@ -97,6 +97,19 @@ func (b *Block) TwinsOf(row int) []uint32 {
 	return b.twins[from:to]
 }
 
+// TwinsAt returns the part of Twins that agrees with its i-th row, and how many of the part stand before that row.
+// O(rows of the part).
+func (b *Block) TwinsAt(i int) (rows []uint32, before int) {
+	kind, from, to := b.kind(int(b.twins[i])), i, i+1
+	for from > 0 && b.kind(int(b.twins[from-1])) == kind {
+		from--
+	}
+	for to < len(b.twins) && b.kind(int(b.twins[to])) == kind {
+		to++
+	}
+	return b.twins[from:to], i - from
+}
+
 // Parked tells whether a row is parked.
 func (b *Block) Parked(i int) bool { return b.parked[i/64]>>(i%64)&1 != 0 }
 

@@ -65,5 +65,11 @@ func TestTwins(t *testing.T) {
 		if got := b.TwinsOf(0); !slices.Equal(got, c.of) && len(got)+len(c.of) > 0 {
 			t.Errorf("%d rows: of the first %v, want %v", len(c.rows), got, c.of)
 		}
+		for i, row := range b.Twins() {
+			rows, before := b.TwinsAt(i)
+			if want := b.TwinsOf(int(row)); !slices.Equal(rows, want) || rows[before] != row {
+				t.Errorf("%d rows: at %d of Twins are %v, %d before it; of row %d %v", len(c.rows), i, rows, before, row, want)
+			}
+		}
 	}
 }

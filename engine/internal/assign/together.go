@@ -98,22 +98,22 @@ func (l *Worker) giveBackTogether() {
 	l.endDivision()
 }
 
-// giveBackIn does so for the stamps of a cluster.
+// giveBackIn does so for the stamps of a cluster of which a row has acquired something.
 func (l *Worker) giveBackIn(c int) {
 	if l.p.st.workers[0].Acquiring.Clusters[c>>6]>>(c&63)&1 == 0 {
 		return
 	}
-	src := &l.p.Sources[c]
-	for twins := src.Block.Twins(); len(twins) > 0; {
-		profile, group := src.Block.Profile(int(twins[0])), src.Block.GroupID(int(twins[0]))
-		n := 1
-		for n < len(twins) && src.Block.Profile(int(twins[n])) == profile && src.Block.GroupID(int(twins[n])) == group {
-			n++
+	src, buyers := &l.p.Sources[c], &l.p.st.workers[0].sharing.together.buyers
+	twins := src.Block.Twins()
+	for i := 0; i < len(twins); i++ {
+		if !buyers.Has(uint32(src.Base) + twins[i]) {
+			continue
 		}
-		if l.p.mayLeave(src, twins[:n]) && l.mayGiveBack(src, twins[:n]) && !l.foldHasStamp(int32(c), int(twins[0])) && l.divide() {
+		rows, before := src.Block.TwinsAt(i)
+		i += len(rows) - before - 1 // to the last row of the stamp
+		if l.p.mayLeave(src, rows) && l.mayGiveBack(src, rows) && !l.foldHasStamp(int32(c), int(rows[0])) && l.divide() {
 			l.takeParts()
 		}
-		twins = twins[n:]
 	}
 }
 
@@ -172,14 +172,10 @@ func (p *Pass) reconsider(m passedDown) {
 	}
 }
 
-// mayLeave reports whether a division of what the rows of a stamp have may leave something, as far as their numbers tell: one of
-// them has acquired something, none is parked, and one has more than one machine. A row that has one machine lacks more
+// mayLeave reports whether a division of what the rows of a stamp have may leave something, as far as their numbers tell:
+// none of them is parked, and one has more than one machine. A row that has one machine lacks more
 // without any, since each machine that a row has offers something that it wants. O(rows).
 func (p *Pass) mayLeave(src *state.Source, rows []uint32) bool {
-	buyers := &p.st.workers[0].sharing.together.buyers
-	if !slices.ContainsFunc(rows, func(row uint32) bool { return buyers.Has(uint32(src.Base) + row) }) {
-		return false // most stamps: no line has to be read
-	}
 	hasSeveral := false
 	for _, row := range rows {
 		n := &p.Lines[src.Base+int32(row)]
