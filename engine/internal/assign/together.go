@@ -176,13 +176,13 @@ func (p *Pass) reconsider(m passedDown) {
 // none of them is parked, and one has more than one machine. A row that has one machine lacks more
 // without any, since each machine that a row has offers something that it wants. O(rows).
 func (p *Pass) mayLeave(src *state.Source, rows []uint32) bool {
-	hasSeveral := false
+	hasSeveral, mayHaveCredit := false, len(p.Snap.BoundOf(int(p.ClusterOf(src.Base)))) > 0
 	for _, row := range rows {
 		n := &p.Lines[src.Base+int32(row)]
 		if n.Is(state.IsParked) {
 			return false
 		}
-		hasSeveral = hasSeveral || p.Claims.First(n) != n.Tail
+		hasSeveral = hasSeveral || n.Acquired != columnar.None && n.Acquired != n.Tail || mayHaveCredit && p.Claims.First(n) != n.Tail
 	}
 	return hasSeveral
 }

@@ -2,7 +2,10 @@
 // back, vectors out of one block, and positions that are reset at once.
 package reuse
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // Block lends out slices until it is emptied.
 type Block[T any] struct{ values []T }
@@ -55,17 +58,20 @@ func Append[T any](s []T, room int, v ...T) []T {
 }
 
 // Merge inserts elements into a list, both in order; of equal ones those of the list come first. It writes behind the end of the list, where there is
-// room. O(elements).
+// room. O(elements to insert × log of the distance between two), and the list is moved once.
 func Merge[T any](list, more []T, compare func(a, b T) int) []T {
 	at := len(list)
 	list = append(list, more...)
-	for to := len(list); len(more) > 0; to-- {
-		if last := more[len(more)-1]; at == 0 || compare(list[at-1], last) <= 0 {
-			list[to-1], more = last, more[:len(more)-1]
-		} else {
-			list[to-1] = list[at-1]
-			at--
+	for n := len(more); n > 0; n-- {
+		last := more[n-1]
+		step := 1 // those behind list[at-step] come after last
+		for step <= at && compare(list[at-step], last) > 0 {
+			step *= 2
 		}
+		from := max(0, at-step)
+		from += sort.Search(at-step/2-from, func(i int) bool { return compare(list[from+i], last) > 0 })
+		copy(list[from+n:], list[from:at])
+		list[from+n-1], at = last, from
 	}
 	return list
 }

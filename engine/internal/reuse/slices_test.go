@@ -13,7 +13,7 @@ func TestMergeIsAStableSort(t *testing.T) {
 	byKey := func(a, b element) int { return cmp.Compare(a.key, b.key) }
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		both := make([]element, rng.IntN(12))
+		both := make([]element, rng.IntN(40))
 		for i := range both {
 			both[i] = element{rng.IntN(6), i}
 		}
