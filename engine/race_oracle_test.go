@@ -118,7 +118,7 @@ func Race(e *Engine) {
 	e.store.Racing = acquireRacing
 }
 
-// acquireRacing is acquirePending, by racing.
+// acquireRacing gives all Needs their turns, by racing.
 func acquireRacing(p *assign.Pass, all []*assign.Worker) {
 	l, r := all[0], newRace(p, all)
 	w := assign.NewWalk(p)

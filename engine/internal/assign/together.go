@@ -176,6 +176,7 @@ func (p *Pass) reconsider(m passedDown) {
 // none of them is parked, and one has more than one machine. A row that has one machine lacks more
 // without any, since each machine that a row has offers something that it wants. O(rows).
 func (p *Pass) mayLeave(src *state.Source, rows []uint32) bool {
+	// A chain begins before Acquired only with machines that were credited, and these are bound to the cluster.
 	hasSeveral, mayHaveCredit := false, len(p.Snap.BoundOf(int(p.ClusterOf(src.Base)))) > 0
 	for _, row := range rows {
 		n := &p.Lines[src.Base+int32(row)]
