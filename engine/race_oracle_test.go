@@ -121,7 +121,7 @@ func Race(e *Engine) {
 // acquireRacing gives all Needs their turns, by racing.
 func acquireRacing(p *assign.Pass, all []*assign.Worker) {
 	l, r := all[0], newRace(p, all)
-	w := assign.NewWalk(p)
+	w := assign.NewWalk(l)
 	for w.Gather() {
 		for i, need := range w.Need[:w.N] {
 			rank := w.Rank[i]

@@ -89,12 +89,12 @@ func (b *Block) Twins() []uint32 { return b.twins }
 // TwinsOf returns the part of Twins that agrees with a row; empty when the row has no Twin. O(log rows).
 func (b *Block) TwinsOf(row int) []uint32 {
 	kind := b.kind(row)
-	from, _ := slices.BinarySearchFunc(b.twins, kind, func(twin uint32, kind uint64) int { return cmp.Compare(b.kind(int(twin)), kind) })
-	to := from
-	for to < len(b.twins) && b.kind(int(b.twins[to])) == kind {
-		to++
+	from, found := slices.BinarySearchFunc(b.twins, kind, func(twin uint32, kind uint64) int { return cmp.Compare(b.kind(int(twin)), kind) })
+	if !found {
+		return nil
 	}
-	return b.twins[from:to]
+	rows, _ := b.TwinsAt(from)
+	return rows
 }
 
 // TwinsAt returns the part of Twins that agrees with its i-th row, and how many of the part stand before that row.

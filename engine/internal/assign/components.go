@@ -79,7 +79,7 @@ func (l *Worker) weighComponents(sets *union) (weights []int32, total int) {
 	weights = alloc.Make[int32](l.Arena, len(sets.parent))
 	for i := range l.p.Kinds {
 		for _, other := range l.p.st.workers {
-			n := other.asking[i]
+			n := other.weights[i]
 			weights[sets.root(i)] += n
 			total += int(n)
 		}
@@ -91,7 +91,7 @@ func (l *Worker) weighComponents(sets *union) (weights []int32, total int) {
 func (p *Pass) findAsking() {
 	p.Shortage.asking = bitmap.DenseIn(p.Arena, len(p.Order))
 	for _, l := range p.st.workers {
-		l.asking = alloc.Make[int32](l.Arena, len(p.Kinds))
+		l.weights = alloc.Make[int32](l.Arena, len(p.Kinds))
 	}
 	p.Crew.Each(p.RankWords(), cycle.RankWordsPerChunk, p.st.tasks.asking)
 }
@@ -110,7 +110,7 @@ func (l *Worker) markAsking(fromWord, toWord int) {
 				weight = 1
 			}
 			l.p.Shortage.asking.Set(uint32(rank))
-			l.asking[kind] += weight
+			l.weights[kind] += weight
 		}
 	}
 }

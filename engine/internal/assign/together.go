@@ -111,7 +111,7 @@ func (l *Worker) giveBackIn(c int) {
 		}
 		rows, before := src.Block.TwinsAt(i)
 		i += len(rows) - before - 1 // to the last row of the stamp
-		if l.p.mayLeave(src, rows) && l.mayGiveBack(src, rows) && !l.foldHasStamp(int32(c), int(rows[0])) && l.divide() {
+		if l.p.mayLeave(c, rows) && l.mayGiveBack(src, rows) && !l.foldHasStamp(int32(c), int(rows[0])) && l.divide() {
 			l.takeParts()
 		}
 	}
@@ -172,14 +172,14 @@ func (p *Pass) reconsider(m passedDown) {
 	}
 }
 
-// mayLeave reports whether a division of what the rows of a stamp have may leave something, as far as their numbers tell:
+// mayLeave reports whether a division of what the rows of a stamp of a cluster have may leave something, as far as their numbers tell:
 // none of them is parked, and one has more than one machine. A row that has one machine lacks more
 // without any, since each machine that a row has offers something that it wants. O(rows).
-func (p *Pass) mayLeave(src *state.Source, rows []uint32) bool {
+func (p *Pass) mayLeave(c int, rows []uint32) bool {
 	// A chain begins before Acquired only with machines that were credited, and these are bound to the cluster.
-	hasSeveral, mayHaveCredit := false, len(p.Snap.BoundOf(int(p.ClusterOf(src.Base)))) > 0
+	hasSeveral, mayHaveCredit := false, len(p.Snap.BoundOf(c)) > 0
 	for _, row := range rows {
-		n := &p.Lines[src.Base+int32(row)]
+		n := &p.Lines[p.Sources[c].Base+int32(row)]
 		if n.Is(state.IsParked) {
 			return false
 		}

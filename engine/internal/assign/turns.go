@@ -28,8 +28,8 @@ type Walk struct {
 	reads      uint64 // keeps the compiler from dropping reads
 }
 
-// NewWalk returns a walk over all Needs.
-func NewWalk(p *Pass) Walk { return Walk{p: p} }
+// NewWalk returns a walk over the Needs of a worker's share.
+func NewWalk(l *Worker) Walk { return Walk{p: l.p, shares: l.Acquiring.Shares, worker: l.Number} }
 
 // Gather gathers the next batch, and reads what its turns read: many cache misses overlap. false ends the walk.
 func (w *Walk) Gather() bool {
@@ -56,7 +56,7 @@ func (w *Walk) Gather() bool {
 
 // acquireShare gives the Needs of the worker's share their turns.
 func (l *Worker) acquireShare() {
-	l.walk = Walk{p: l.p, shares: l.Acquiring.Shares, worker: l.Number}
+	l.walk = NewWalk(l)
 	for l.walk.Gather() {
 		l.acquireBatch()
 	}

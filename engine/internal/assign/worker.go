@@ -16,7 +16,7 @@ type Worker struct {
 	sharing   sharing
 	choosing  domains.Scratch // the totals of domains, for the Need at work
 	walk      Walk
-	asking    []int32 // by kind: weight of the Needs that may acquire something; see markAsking
+	weights   []int32 // by kind: of the Needs that may acquire something; see markAsking
 	audited   audited
 	reads     uint64 // keeps the compiler from dropping reads
 }
